@@ -3,6 +3,8 @@
 Spark runs with 2, 16 and 64 state partitions: the number that its checkpoint fixes forever, and so the most workers the query
 could ever have. binshift's 4,096 bins allow 4,096. Each figure is an epoch from trigger to commit.
 
+binshift runs once with a Spark job for each epoch, and once in standing tasks.
+
 Spark runs a second time with 2 partitions and its checkpoint files written the way binshift writes them ("quick
 files"), which any query on local disks could use: the remaining difference is the cost or gain of bins, log and Python.
 """
@@ -19,11 +21,13 @@ from options import WATCH, parsed, parser
 from tables import text
 from targets import Row, Target, verdicts
 
+from binshift.spark.jobs.standing import SLOTS
 from openloop import percentile
 
 BASE = "spark, 2 partitions"
 TARGETS = (
     Target("calm epoch over Spark's at 2 partitions", "over_spark", 0.8, of=lambda row: "bins" in row["system"]),
+    Target("the same in standing tasks", "over_spark", 0.25, of=lambda row: "standing" in row["system"]),
     Target("the dream: calm epoch, p50", "p50_s", 0.2, of=lambda row: "bins" in row["system"], unit=" s"),
 )
 
@@ -41,13 +45,13 @@ def main() -> None:
     args = parsed(
         made, {"keys": 1000, "rate": 1000, "seconds": 3.0, "turns": 1, "warm_seconds": 3.0, "partitions": [2, 4]}
     )
-    with bench(2) as running:
+    with bench(2, cores=SLOTS) as running:
         found = take_turns(
             systems(running, args),
             partial(running.stream, keys=args.keys, prefill=args.keys, rate=args.rate),
             turns=args.turns,
             seconds=args.seconds,
-            warm=(BASE, f"binshift, {args.bins[-1]} bins"),
+            warm=(BASE, f"binshift, {args.bins[-1]} bins", f"binshift, {args.bins[-1]} bins, standing"),
             warm_seconds=args.warm_seconds,
         )
     rows = table_of(found, BASE)
@@ -64,7 +68,10 @@ def systems(running: Bench, args: Namespace) -> dict[str, System]:
         found[f"spark, {partitions} partitions"] = partial(spark_count, running, partitions=partitions)
         if partitions == 2:
             found["spark, 2 partitions, quick files"] = partial(quick_spark_count, running)
-    return found | {f"binshift, {bins} bins": partial(binshift_count, running, bins=bins) for bins in args.bins}
+    for bins in args.bins:
+        found[f"binshift, {bins} bins"] = partial(binshift_count, running, bins=bins)
+        found[f"binshift, {bins} bins, standing"] = partial(binshift_count, running, bins=bins, standing_tasks=True)
+    return found
 
 
 def table_of(found: dict[str, Turn], base: str) -> list[dict[str, object]]:

@@ -62,9 +62,12 @@ def open_loop(spark: SparkSession, *, keys: int, prefill: int = 0, rate: int = 1
 
 
 @contextmanager
-def bench(workers: int, more: Mapping[str, str] | None = None) -> Iterator[Bench]:
-    """A cluster of this many workers and a session on it; ``more`` is additional Spark conf."""
-    with tempfile.TemporaryDirectory(prefix="binshift-bench-") as name, LocalCluster(Path(name), workers) as cluster:
+def bench(workers: int, more: Mapping[str, str] | None = None, cores: int = 2) -> Iterator[Bench]:
+    """A cluster of this many workers, with task slots each, and a session on it; ``more`` is additional Spark conf."""
+    with (
+        tempfile.TemporaryDirectory(prefix="binshift-bench-") as name,
+        LocalCluster(Path(name), workers, cores) as cluster,
+    ):
         spark = session(cluster.url, cluster.conf() | dict(more or {}))
         add_source(spark, Path(name))
         try:

@@ -100,6 +100,9 @@ class Settings:
     """Share of time, 0.01 to 1, in which a background task works instead of pausing; default 0.5. It runs at a low priority,
     so that epochs win when both compete for a core; the share limits resources without priorities, such as CPU quotas."""
 
+    standing_tasks: bool = _setting(False)
+    """Whether epochs run in one lasting task per executor; default false: each is a Spark job. Needs three task slots per executor."""
+
     snapshot_cycle_epochs: int = _setting(64, least=1)
     """Epochs in which every bin is written as a snapshot once; default 64. Shorter chains of deltas make bring-ups faster;
     longer cycles write less."""
@@ -247,7 +250,8 @@ def _parsed(kind: type, value: object) -> bool | int | float | str | None:
         return value if isinstance(value, str) and value else None
     if kind is bool:
         given = value.lower() if isinstance(value, str) else value
-        return {"true": True, "false": False}.get(given) if isinstance(given, str) else _only(bool, given)
+        known = {"true": True, "false": False}.get(given) if isinstance(given, str) else given
+        return known if isinstance(known, bool) else None
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
@@ -255,10 +259,6 @@ def _parsed(kind: type, value: object) -> bool | int | float | str | None:
     except ValueError:
         return None
     return number if isinstance(number, kind) and math.isfinite(number) else None
-
-
-def _only(kind: type[bool], value: object) -> bool | None:
-    return value if isinstance(value, kind) else None
 
 
 def _kind(annotation: Any) -> tuple[type, bool]:

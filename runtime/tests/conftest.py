@@ -24,6 +24,8 @@ collect_ignore = ["faulty_disk_server.py"]
 
 RUNTIME = Path(__file__).resolve().parent.parent
 CLUSTER_WORKERS = 4
+STANDING = os.environ.get("BINSHIFT_STANDING") == "1"
+"""Whether queries in the tests' session run in standing tasks unless they set it themselves: `make test-cluster STANDING=1`."""
 LONGEST_SECONDS = {"cluster": 600, "oracle": 1200, "campaign": 1800}
 """The time limits of tests with a marker; tests without a marker have the limit in pyproject.toml. They include fixtures: the last
 test of the campaign also finishes the worlds of all the others."""
@@ -81,7 +83,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """A Spark master and four worker processes, each on its own loopback address."""
     from binshift.local import LocalCluster
 
-    with LocalCluster(tmp_path_factory.mktemp("cluster"), CLUSTER_WORKERS) as started:
+    with LocalCluster(tmp_path_factory.mktemp("cluster"), CLUSTER_WORKERS, cores=3) as started:
         yield started
 
 
@@ -102,6 +104,7 @@ def session(cluster: LocalCluster) -> Iterator[SparkSession]:
         "spark.default.parallelism": "2",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
+        "spark.binshift.standingTasks": str(STANDING).lower(),
     }
     points = {f"spark.executorEnv.{failpoints.VARIABLE}": str(cluster.directory / "failpoints")}
     for key, value in (cds.spark_conf(QUICK_TO_START) | cluster.conf() | conf.required() | small | points).items():
@@ -110,3 +113,14 @@ def session(cluster: LocalCluster) -> Iterator[SparkSession]:
     started.sparkContext.setLogLevel("OFF")
     yield started
     started.stop()
+
+
+@pytest.fixture
+def points(cluster: LocalCluster) -> Iterator[Path]:
+    """The folder of the executors' failpoints, which exists during the test only."""
+    folder = cluster.directory / "failpoints"
+    folder.mkdir()
+    yield folder
+    for each in folder.iterdir():
+        each.unlink()
+    folder.rmdir()

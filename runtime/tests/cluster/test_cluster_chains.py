@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -63,17 +63,6 @@ def stream(session: SparkSession, folder: Path) -> DataFrame:
     return (
         session.readStream.schema("id long, k long, ts timestamp").option("maxFilesPerTrigger", 1).parquet(str(folder))
     )
-
-
-@pytest.fixture
-def points(cluster: LocalCluster) -> Iterator[Path]:
-    """The folder of the executors' failpoints, which exists during the test only."""
-    folder = cluster.directory / "failpoints"
-    folder.mkdir()
-    yield folder
-    for each in folder.iterdir():
-        each.unlink()
-    folder.rmdir()
 
 
 def keeper(rows: Rows) -> Callable[[DataFrame, int], None]:

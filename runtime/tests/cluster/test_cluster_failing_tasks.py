@@ -32,7 +32,7 @@ class Away(Kept):
         if epoch == BROKEN:
             self.calls += 1
             if self.calls <= self.times:
-                frame.select(
+                frame.repartition(1).select(
                     F.reflect(F.lit("java.lang.Integer"), F.lit("parseInt"), F.lit("the disk is unavailable"))
                 ).collect()
         super().__call__(frame, epoch)

@@ -167,9 +167,10 @@ class _Parts:
         query = self._stream(dataflow, name)
         thread = BackgroundThread(dataflow.background, jobs)
         thread.start()
-        return StreamingQuery(query, self.spark, dataflow, reports, thread.stop, lambda: self._close(name))
+        return StreamingQuery(query, self.spark, dataflow, reports, thread.stop, lambda: self._close(jobs, name))
 
-    def _close(self, name: str) -> None:
+    def _close(self, jobs: SparkJobs, name: str) -> None:
+        jobs.close()
         self.watch.close()
         self.java.forget(name)
         self.heartbeat.stop()
@@ -189,6 +190,7 @@ class _Parts:
             Output(self.spark, self.definition.sink, self.log),
             self.watch,
             self.log.term,
+            stands=settings.standing_tasks,
         )
 
     def _dataflow(self, jobs: SparkJobs, name: str) -> Dataflow:

@@ -17,6 +17,7 @@ import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution;
 import org.apache.spark.sql.execution.streaming.runtime.StreamingQueryWrapper;
 import org.apache.spark.sql.execution.streaming.runtime.WatermarkTracker;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructType;
 import org.apache.spark.status.api.v1.ExecutorSummary;
 import scala.Option;
 import scala.collection.immutable.Seq;
@@ -47,6 +48,32 @@ public class Bridge {
     } finally {
       restore(before);
     }
+  }
+
+  /** A stage in standing tasks; see StandingStage. Ids are separated by commas. */
+  public StandingStage.Result runStanding(
+      StandingDriver driver, SparkSession session, Dataset template, List pairs, String readers, String owners, byte[] orders,
+      String schema, boolean later, int kept) throws Exception {
+    Option before = SparkSession.getActiveSession();
+    SparkSession.setActiveSession(session);
+    try {
+      return StandingStage.run(
+          driver, session, template, every(pairs, 0), every(pairs, 1), readers.split(","), owners.split(","), orders, schema, later,
+          kept);
+    } finally {
+      restore(before);
+    }
+  }
+
+  public StandingDriver standingDriver(String name) {
+    return new StandingDriver(name);
+  }
+
+  /** A frame of one long task, on one executor; see StandingTask. */
+  public Dataset standingTask(SparkSession session, String endpoint, String id, String location) {
+    RDD task = new StandingTask(session.sparkContext(), endpoint, id, location);
+    StructType schema = new StructType().add("id", "long");
+    return session.internalCreateDataFrame(task, schema, false);
   }
 
   /** A physical plan takes its session from the thread, which had this one. */

@@ -55,12 +55,17 @@ public class PlannedTemplate extends AbstractPartialFunction {
     return (Dataset) sessions.get(session);
   }
 
-  /** The rows of a planned template, with those of a frame in the place of each hole. */
-  public static RDD rows(SparkSession session, Dataset planned, Object[] holes, Object[] frames) {
+  /** The physical plan of a planned template, with the rows of a frame in the place of each hole. */
+  public static SparkPlan plan(SparkSession session, Dataset planned, Object[] holes, Object[] frames) {
     PlannedTemplate filling = new PlannedTemplate(session, rdds(holes), frames);
-    SparkPlan plan = (SparkPlan) planned.queryExecution().executedPlan().transformUp(filling);
+    return (SparkPlan) planned.queryExecution().executedPlan().transformUp(filling);
+  }
+
+  /** Its rows. */
+  public static RDD rows(SparkSession session, Dataset planned, Object[] holes, Object[] frames) {
     return new SQLExecutionRDD(
-        plan.execute(), session.sessionState().conf(), SQLExecutionRDD$.MODULE$.$lessinit$greater$default$3());
+        plan(session, planned, holes, frames).execute(), session.sessionState().conf(),
+        SQLExecutionRDD$.MODULE$.$lessinit$greater$default$3());
   }
 
   /** A frame's rows; those that Spark keeps, if it keeps them. A frame that is an RDD is not planned. */

@@ -24,6 +24,7 @@ from binshift.spark.jobs.observing import metrics_of
 from binshift.spark.jobs.output import Output
 from binshift.spark.jobs.pinning import PinnedRun, placed
 from binshift.spark.jobs.rehearsal import Rehearsal
+from binshift.spark.jobs.standing import StandingTasks, can_stand
 from binshift.spark.jobs.watch import JobWatch
 from binshift.spark.plan.pipeline import CompiledStage, Pipeline
 from binshift.spark.session.executors import location
@@ -52,6 +53,8 @@ class SparkJobs:
         watch: cancels a job whose executors are gone.
         term: the driver's.
         observed: what the program observes behind a stateful operator, of the newest epochs.
+        stands: whether epochs run in standing tasks where they can.
+        standing: these tasks; None: every epoch is a job.
     """
 
     spark: SparkSession
@@ -62,6 +65,8 @@ class SparkJobs:
     watch: JobWatch
     term: Term
     observed: deque[Observed] = field(default_factory=lambda: deque(maxlen=TIMINGS_KEPT))
+    stands: bool = False
+    standing: StandingTasks | None = field(init=False, default=None)
     _beside: SparkSession = field(init=False)
     _rehearsal: Rehearsal = field(init=False)
     _prepared: bool = False
@@ -70,6 +75,10 @@ class SparkJobs:
         self._beside = self.jvm.clone_session(self.spark)
         for key, value in conf.EPOCH.items():
             self._beside.conf.set(key, value)
+        if self.stands and can_stand(self.pipeline):
+            self.standing = StandingTasks(
+                self._beside, self.pipeline, self.jvm, self.environment, f"{self.environment.query}-{self.term}"
+            )
         self._rehearsal = Rehearsal(self._beside, self.pipeline, self.jvm, self.environment, self.watch, self.term)
 
     def use_pool(self, name: str) -> None:
@@ -78,7 +87,12 @@ class SparkJobs:
 
     def working(self) -> bool:
         """See `Jobs`."""
-        return self.watch.working("epoch")
+        return self.watch.working("epoch") or (self.standing is not None and self.standing.busy)
+
+    def close(self) -> None:
+        """End what stands; the query has ended."""
+        if self.standing is not None:
+            self.standing.close()
 
     def publish(self, epoch: Epoch) -> None:
         """See `Jobs`."""
@@ -104,6 +118,14 @@ class SparkJobs:
                 batch.sparkSession.conf.set(key, value)
             self._prepared = True
         needed = {worker: each for worker, each in on.alive.items() if each in on.parts.values()}
+        if self.standing is not None and self.standing.ready(plan, specs, on):
+            ready()
+            with self.watch.over("epoch", needed), ExitStack() as shared:
+                found = self.standing.run(batch, plan, specs, on, shared)
+                if found is not None:
+                    result, summaries = found
+                    self.sink(result, plan.epoch, stands=self.standing.repeats)
+                    return summaries
         with collecting(self.spark.sparkContext) as collected, ExitStack() as shared:
             read = self.jvm.pin(batch, [location(each) for each in on.readers]) if on.readers else batch
             if self.pipeline.drained:  # a part of the epoch runs before its plan is complete
@@ -179,3 +201,5 @@ class SparkJobs:
     def rehearse(self, on: Mapping[Worker, Executor]) -> None:
         """See `Jobs`, and `rehearsal`."""
         self._rehearsal(on)
+        if self.standing is not None:
+            self.standing.start(on)

@@ -36,9 +36,16 @@ class Output:
         self._sink = sink
         self._log = log
 
-    def __call__(self, result: DataFrame, epoch: Epoch, *, observed: bool = False) -> None:
-        """Run the epoch's job; of an ``observed`` result, its own plan runs (see `observing`)."""
-        drained = observed or self._sink.drains
+    def __call__(self, result: DataFrame, epoch: Epoch, *, observed: bool = False, stands: bool = False) -> None:
+        """Run the epoch's job.
+
+        Args:
+            result: its rows.
+            epoch: their epoch.
+            observed: the result's own plan must run (see `observing`).
+            stands: S has already returned every row, and any action on the result finds the same ones.
+        """
+        drained = observed or (self._sink.drains and not stands)
         self._sink.write(result.localCheckpoint(eager=True) if drained else result, epoch)
 
     def publish(self, epoch: Epoch) -> None:

@@ -14,6 +14,16 @@ from typing import Any
 
 SOURCES = (
     *("PinnedRDD", "NudgeSource", "BatchTime", "PlanTemplate", "PlannedTemplate", "StagedFiles"),
+    *(
+        "StandingEnv",
+        "StandingBlocks",
+        "StandingRows",
+        "StandingOutput",
+        "StandingContext",
+        "StandingAnswer",
+        "StandingTask",
+    ),
+    *("StandingDriver", "StandingStage"),
     *("AggregateBuffer", "BufferedAggregate", "Bridge", "LocalCheckpointFiles"),
 )
 """In an order in which a class uses only those before it."""
@@ -32,6 +42,7 @@ def compiled(jvm: Any) -> Path:
         loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
         for text in texts.values():
             compiler = jvm.org.codehaus.janino.SimpleCompiler()
+            compiler.setTargetVersion(8)  # the first one with static methods of interfaces
             compiler.setParentClassLoader(loader)  # a class may use those before it
             compiler.cook(text)
             loader = compiler.getClassLoader()

@@ -59,12 +59,12 @@ class Jvm:
         Spark runs the task anywhere: the task itself must check.
         """
         session = frame.sparkSession
-        return DataFrame(self.bridge.pin(_java(session), _java_frame(frame), ",".join(locations)), session)
+        return DataFrame(self.bridge.pin(java_session(session), java_frame(frame), ",".join(locations)), session)
 
     def pin_filled(self, template: DataFrame, filling: Filling, time_ms: int, locations: Sequence[str]) -> DataFrame:
         """`fill`, and then `pin`; where nothing else changes from epoch to epoch, the template is planned once."""
-        pairs, session = self._pairs(filling), filling[-1][1].sparkSession
-        java = self.bridge.pinFilled(_java(session), _java_frame(template), pairs, time_ms, ",".join(locations))
+        pairs, session = self.pairs(filling), filling[-1][1].sparkSession
+        java = self.bridge.pinFilled(java_session(session), java_frame(template), pairs, time_ms, ",".join(locations))
         return DataFrame(java, session)
 
     def map_in_arrow(self, frame: DataFrame, function: Any, schema: StructType) -> DataFrame:
@@ -76,7 +76,7 @@ class Jvm:
             broadcasts.append(each._jbroadcast)
         context._pickled_broadcast_vars.clear()
         like, kind = self._environment(context), PythonEvalType.SQL_MAP_ARROW_ITER_UDF
-        java = self.bridge.mapInArrow(_java_frame(frame), like, bytearray(command), broadcasts, schema.json(), kind)
+        java = self.bridge.mapInArrow(java_frame(frame), like, bytearray(command), broadcasts, schema.json(), kind)
         return DataFrame(java, frame.sparkSession)
 
     def _environment(self, context: Any) -> Any:
@@ -98,11 +98,11 @@ class Jvm:
 
     def frame(self, spark: SparkSession, plan: Any) -> DataFrame:
         """The frame of an analysed plan, which is not analysed again."""
-        return DataFrame(self.bridge.frame(_java(spark), plan), spark)
+        return DataFrame(self.bridge.frame(java_session(spark), plan), spark)
 
     def hole(self, spark: SparkSession, attributes: Any) -> DataFrame:
         """A frame without rows for a template; see `binshift.spark.plan.template`."""
-        return DataFrame(self.bridge.hole(_java(spark), attributes), spark)
+        return DataFrame(self.bridge.hole(java_session(spark), attributes), spark)
 
     def fill(self, template: DataFrame, filling: Filling, time_ms: int | None) -> DataFrame:
         """``template`` with the second frame of each pair in the place of the first, in the session of the last.
@@ -110,13 +110,14 @@ class Jvm:
         The current time, wherever it is used, becomes ``time_ms`` (milliseconds since 1970), unless that is None, as in Spark.
         """
         session = filling[-1][1].sparkSession
-        java = self.bridge.fill(_java(session), _java_frame(template), self._pairs(filling), time_ms)
+        java = self.bridge.fill(java_session(session), java_frame(template), self.pairs(filling), time_ms)
         return DataFrame(java, session)
 
-    def _pairs(self, filling: Filling) -> Any:
+    def pairs(self, filling: Filling) -> Any:
+        """A Java list of holes and their frames, in turn."""
         pairs = self.bridge.list()
         for each in chain.from_iterable(filling):
-            pairs.append(_java_frame(each))
+            pairs.append(java_frame(each))
         return pairs
 
     def optimize(self, plan: Any, rules: Sequence[str]) -> Any:
@@ -140,7 +141,7 @@ class Jvm:
             spark: the session that started the query.
             query: Spark's id of the query.
         """
-        return int(self.bridge.nextWatermark(_java(spark), query))
+        return int(self.bridge.nextWatermark(java_session(spark), query))
 
     def wake_up(self, name: str, *, require_final_epoch: bool = False) -> None:
         """The query of nudge source ``name`` runs one more epoch, if required even after its last input (AvailableNow)."""
@@ -205,11 +206,13 @@ def _nothing() -> None:
     """A function that is not called."""
 
 
-def _java(spark: SparkSession) -> Any:
+def java_session(spark: SparkSession) -> Any:
+    """The JVM's session."""
     return cast(Any, spark)._jsparkSession
 
 
-def _java_frame(frame: DataFrame) -> Any:
+def java_frame(frame: DataFrame) -> Any:
+    """The JVM's frame."""
     return cast(Any, frame)._jdf
 
 

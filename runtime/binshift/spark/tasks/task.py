@@ -134,12 +134,21 @@ def epoch_task(
     """
     context = task_context()
     partition = pinned_partition(context)
-    spec, place = specs[partition], places[partition]
-    if not spec.scratch:  # scratch tasks may run anywhere
-        check_place(place)
+    spec = specs[partition]
     if context.attemptNumber() > 0:
         raise SparkRetried(f"Spark re-ran worker {spec.worker}'s task of epoch {spec.epoch}")
     attempt = f"{spec.run_prefix}{context.taskAttemptId()}"
+    with part_of_epoch(spec, places[partition], environment, operator, attempt, stand_in) as task:
+        yield task
+
+
+@contextmanager
+def part_of_epoch(
+    spec: EpochSpec, place: Place, environment: Environment, operator: bytes, attempt: str, stand_in: str = STAND_IN
+) -> Iterator[EpochTask]:
+    """One worker's part of an epoch, with its store open; arguments and errors as for `epoch_task`."""
+    if not spec.scratch:  # scratch tasks may run anywhere
+        check_place(place)
     with ExitStack() as opened:
         kept = KeptTimes()
         if spec.scratch:

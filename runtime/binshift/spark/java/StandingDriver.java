@@ -1,0 +1,195 @@
+package dev.binshift;
+
+import java.util.HashMap;
+import org.apache.spark.rpc.RpcCallContext;
+import org.apache.spark.rpc.RpcEndpointRef;
+import org.apache.spark.rpc.RpcEnv;
+import org.apache.spark.rpc.ThreadSafeRpcEndpoint;
+import scala.Function1;
+import scala.PartialFunction;
+import scala.runtime.AbstractPartialFunction;
+import scala.runtime.BoxedUnit;
+
+/**
+ * The driver's end of standing tasks: an endpoint of Spark's own RPC. A task's question for its next order waits here until there is one.
+ * Raw types: the run-time compiler infers no generics.
+ */
+public class StandingDriver implements ThreadSafeRpcEndpoint {
+  private final RpcEnv env = StandingEnv.rpcEnv();
+  private final RpcEndpointRef self;
+  private final HashMap members = new HashMap();
+  private boolean ended = false;
+
+  /** A standing task. */
+  public static class Member {
+    public String host;
+    public int port;
+    public String executor;
+    public RpcCallContext waiting;
+    public Object answer;
+    public String failure;
+  }
+
+  /** A run of an epoch has failed; the message has the reason, as a failed job of Spark would have it. */
+  public static class Failed extends RuntimeException {
+    public Failed(String message) {
+      super(message);
+    }
+  }
+
+  public StandingDriver(String name) {
+    self = env.setupEndpoint(name, this);
+  }
+
+  public RpcEnv rpcEnv() {
+    return env;
+  }
+
+  public PartialFunction receive() {
+    return new Handler(this, null);
+  }
+
+  public PartialFunction receiveAndReply(RpcCallContext context) {
+    return new Handler(this, context);
+  }
+
+  /** Takes a report; of a task that ends with it, nobody waits for a reply. */
+  public static class Handler extends AbstractPartialFunction {
+    private final StandingDriver driver;
+    private final RpcCallContext context;
+
+    public Handler(StandingDriver driver, RpcCallContext context) {
+      this.driver = driver;
+      this.context = context;
+    }
+
+    public boolean isDefinedAt(Object message) {
+      return message instanceof Object[];
+    }
+
+    public Object applyOrElse(Object message, Function1 otherwise) {
+      driver.reported((Object[]) message, context);
+      return BoxedUnit.UNIT;
+    }
+  }
+
+  public synchronized void reported(Object[] report, RpcCallContext context) {
+    String id = (String) report[0];
+    if (ended) {
+      if (context != null) {
+        context.reply(new Object[] {"end"});
+      }
+      return;
+    }
+    Member member = (Member) members.get(id);
+    if (report[1].equals("ready")) {
+      member = new Member();
+      member.host = (String) report[2];
+      member.port = ((Integer) report[3]).intValue();
+      member.executor = (String) report[4];
+      members.put(id, member);
+    }
+    if (member == null) { // it was dismissed meanwhile
+      if (context != null) {
+        context.reply(new Object[] {"end"});
+      }
+      return;
+    }
+    member.waiting = context;
+    if (report[1].equals("done")) {
+      member.answer = report[2];
+    } else if (report[1].equals("failed")) {
+      member.failure = (String) report[2];
+    }
+    notifyAll();
+  }
+
+  /** Whether these tasks wait for an order; their ids are separated by commas. */
+  public synchronized boolean areReady(String ids) {
+    String[] all = ids.split(",");
+    for (int i = 0; i < all.length; i++) {
+      Member member = (Member) members.get(all[i]);
+      if (member == null || member.waiting == null) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  public synchronized Member member(String id) {
+    Member found = (Member) members.get(id);
+    if (found == null) {
+      throw new Failed("Worker lost: the standing task of executor " + id + " has ended");
+    }
+    return found;
+  }
+
+  /** Give each task its order, and wait for all answers. */
+  public synchronized Object[] ask(String[] ids, Object[] orders) throws InterruptedException {
+    Member[] asked = new Member[ids.length];
+    for (int i = 0; i < ids.length; i++) {
+      asked[i] = member(ids[i]);
+      if (asked[i].waiting == null) {
+        throw new Failed("Worker lost: the standing task of executor " + ids[i] + " is still busy with an earlier run");
+      }
+    }
+    for (int i = 0; i < ids.length; i++) {
+      asked[i].answer = null;
+      asked[i].failure = null;
+      RpcCallContext context = asked[i].waiting;
+      asked[i].waiting = null;
+      context.reply(orders[i]);
+    }
+    Object[] answers = new Object[ids.length];
+    while (true) {
+      int missing = 0;
+      for (int i = 0; i < ids.length; i++) {
+        if (asked[i].failure != null) {
+          throw new Failed(asked[i].failure);
+        }
+        answers[i] = asked[i].answer;
+        missing += answers[i] == null ? 1 : 0;
+      }
+      if (missing == 0) {
+        return answers;
+      }
+      if (ended) {
+        throw new Failed("Job 0 cancelled: the query is being stopped");
+      }
+      wait();
+    }
+  }
+
+  /** A task has ended, for a reason if it should not have. */
+  public synchronized void lost(String id, String reason) {
+    Member member = (Member) members.remove(id);
+    if (member != null && member.failure == null) {
+      member.failure = reason;
+    }
+    notifyAll();
+  }
+
+  /** Let a task end after its order, if it has one. */
+  public synchronized void dismiss(String id) {
+    Member member = (Member) members.remove(id);
+    if (member != null && member.waiting != null) {
+      member.waiting.reply(new Object[] {"end"});
+    }
+  }
+
+  /** Let all tasks end. */
+  public synchronized void end() {
+    ended = true;
+    Object[] ids = members.keySet().toArray();
+    for (int i = 0; i < ids.length; i++) {
+      dismiss((String) ids[i]);
+    }
+    notifyAll();
+  }
+
+  /** Let go of the endpoint; tasks that still run fail at their next question. */
+  public void close() {
+    end();
+    env.stop(self);
+  }
+}

@@ -1,0 +1,46 @@
+package dev.binshift;
+
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.MethodType;
+import org.apache.spark.SparkConf;
+import org.apache.spark.memory.MemoryManager;
+import org.apache.spark.rpc.RpcEnv;
+import org.apache.spark.serializer.Serializer;
+import org.apache.spark.storage.BlockManager;
+
+/**
+ * The parts of Spark's environment, in the driver and in executors. Its class names classes that Spark does not ship, so neither the
+ * run-time compiler nor reflection can list its methods; single methods can be called.
+ */
+public class StandingEnv {
+  private static Object part(String name, Class type) {
+    try {
+      Class env = Class.forName("org.apache.spark.SparkEnv");
+      MethodHandles.Lookup lookup = MethodHandles.publicLookup();
+      Object current = lookup.findStatic(env, "get", MethodType.methodType(env)).invokeWithArguments(new Object[0]);
+      return lookup.findVirtual(env, name, MethodType.methodType(type)).invokeWithArguments(new Object[] {current});
+    } catch (Throwable error) {
+      throw new IllegalStateException("Spark's environment has no " + name, error);
+    }
+  }
+
+  public static BlockManager blockManager() {
+    return (BlockManager) part("blockManager", BlockManager.class);
+  }
+
+  public static MemoryManager memoryManager() {
+    return (MemoryManager) part("memoryManager", MemoryManager.class);
+  }
+
+  public static RpcEnv rpcEnv() {
+    return (RpcEnv) part("rpcEnv", RpcEnv.class);
+  }
+
+  public static SparkConf conf() {
+    return (SparkConf) part("conf", SparkConf.class);
+  }
+
+  public static Serializer serializer() {
+    return (Serializer) part("closureSerializer", Serializer.class);
+  }
+}

@@ -1,0 +1,109 @@
+package dev.binshift;
+
+import java.util.ArrayList;
+import org.apache.spark.Partition;
+import org.apache.spark.SparkContext;
+import org.apache.spark.TaskContext;
+import org.apache.spark.rdd.RDD;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
+import org.apache.spark.sql.catalyst.types.DataTypeUtils;
+import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.arrow.ArrowConverters$;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CloseableIterator;
+import scala.Option;
+import scala.Tuple2;
+import scala.collection.immutable.Nil$;
+import scala.collection.immutable.Seq;
+import scala.collection.mutable.ListBuffer;
+import scala.reflect.ClassTag$;
+
+/** What S has returned in standing tasks, one partition each: Arrow streams, each in a block. */
+public class StandingOutput extends RDD {
+  private final StructType schema;
+  private final Object[][] blocks;
+  private final Object[][] streams;
+  private final String[] locations;
+
+  /** blocks: for each partition host, port, executor and name of its blocks, in turn; streams: those in no block. */
+  public StandingOutput(SparkContext context, StructType schema, Object[][] blocks, Object[][] streams, String[] locations) {
+    super(context, (Seq) (Object) Nil$.MODULE$, ClassTag$.MODULE$.Any());
+    this.schema = schema;
+    this.blocks = blocks;
+    this.streams = streams;
+    this.locations = locations;
+  }
+
+  public Partition[] getPartitions() {
+    return StandingRows.Part.several(blocks.length);
+  }
+
+  public scala.collection.Iterator compute(Partition partition, TaskContext context) {
+    return new Rows(blocks[partition.index()], streams[partition.index()], schema, context);
+  }
+
+  public Seq getPreferredLocations(Partition partition) {
+    return (Seq) Nil$.MODULE$.$colon$colon(locations[partition.index()]);
+  }
+
+  /** The rows of Arrow streams that the driver has, as a frame that is read without a job. */
+  public static Dataset local(SparkSession session, StructType schema, ArrayList streams) throws Exception {
+    UnsafeProjection unsafe = UnsafeProjection.create(schema);
+    ListBuffer rows = new ListBuffer();
+    for (int i = 0; i < streams.size(); i++) {
+      Object[] found = (Object[]) streams.get(i);
+      for (int j = 0; j < found.length; j++) {
+        CloseableIterator read = (CloseableIterator) ((Tuple2) ArrowConverters$.MODULE$.fromIPCStream((byte[]) found[j]))._1();
+        while (read.hasNext()) {
+          rows.addOne(unsafe.apply((InternalRow) read.next()).copy());
+        }
+        read.close();
+      }
+    }
+    return PlanTemplate.frame(session, new LocalRelation(DataTypeUtils.toAttributes(schema), rows.toList(), false, Option.empty()));
+  }
+
+  /** The rows, as Spark's operators expect them. */
+  public static class Rows extends scala.collection.AbstractIterator {
+    private final Object[] blocks;
+    private final Object[] streams;
+    private final TaskContext context;
+    private final UnsafeProjection unsafe;
+    private scala.collection.Iterator rows = scala.collection.Iterator$.MODULE$.empty();
+    private int block = 0;
+    private int stream = 0;
+
+    public Rows(Object[] blocks, Object[] streams, StructType schema, TaskContext context) {
+      this.blocks = blocks;
+      this.streams = streams;
+      this.context = context;
+      this.unsafe = UnsafeProjection.create(schema);
+    }
+
+    public boolean hasNext() {
+      while (!rows.hasNext() && (block < blocks.length || stream < streams.length)) {
+        byte[] data = block < blocks.length ? stored() : (byte[]) streams[stream++];
+        rows = (scala.collection.Iterator) ((Tuple2) ArrowConverters$.MODULE$.fromIPCStreamWithIterator(data, context))._1();
+      }
+      return rows.hasNext();
+    }
+
+    private byte[] stored() {
+      int at = block;
+      block += 4;
+      try {
+        int port = ((Integer) blocks[at + 1]).intValue();
+        return StandingBlocks.read((String) blocks[at], port, (String) blocks[at + 2], (String) blocks[at + 3]);
+      } catch (Exception error) {
+        throw new RuntimeException("FetchFailed: output of an epoch from executor " + blocks[at + 2], error);
+      }
+    }
+
+    public Object next() {
+      return unsafe.apply((InternalRow) rows.next());
+    }
+  }
+}

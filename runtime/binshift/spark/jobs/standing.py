@@ -1,0 +1,237 @@
+"""Standing tasks: one on each executor, which run epochs as messages; a Spark job for each epoch costs more processor time.
+
+A standing task is the one task of a Spark job that lasts as long as its executor is used. The driver sends it orders over Spark's
+own RPC, and rows pass between tasks over Spark's own block transfer (see `StandingTask.java`), so both are authenticated and
+encrypted as the application's conf has it. A run of an epoch in standing tasks fails as a job would: with an error that the
+engine understands, after which the next run is a Spark job.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import pickle
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import cast
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark import inheritable_thread_target
+from pyspark.sql import DataFrame, SparkSession
+
+from binshift.engine.epoch_plan import EpochPlan
+from binshift.engine.ports import Executor, Placement
+from binshift.errors import TaskFailed
+from binshift.model import BEFORE_FIRST, Worker
+from binshift.spark.plan.catalyst import analyzed, contains
+from binshift.spark.plan.pipeline import Pipeline
+from binshift.spark.session.executors import location
+from binshift.spark.session.failures import classify
+from binshift.spark.session.jvm import Jvm
+from binshift.spark.session.standing_calls import StandingCalls
+from binshift.spark.tasks.standing_function import StandingFunction
+from binshift.spark.tasks.task import Environment, Place
+from binshift.worker.messages import EpochSpec, Summary
+
+log = logging.getLogger(__name__)
+
+POOL = "binshift-standing"
+FAILURES_MAX = 3
+MESSAGE_CHARACTERS = 300
+INTERRUPTED = "java.lang.InterruptedException"
+"""Spark interrupts the stream's thread when the query is stopped."""
+END_SECONDS_MAX = 5.0
+"""How long a task may take to end by itself."""
+KEPT_BYTES = 1 << 20
+"""Output of a task that the driver takes with its answer; a result of such parts is read without a Spark job."""
+SLOTS = 3
+"""Task slots of an executor with a standing task: one for it, one for an epoch's job, and one for background work."""
+
+OPAQUE_NODES = ("MapInArrow", "MapInPandas", "MapPartitions", "Sample")
+"""Nodes behind the last stage whose rows may differ from one time to the next."""
+
+
+def can_stand(pipeline: Pipeline) -> bool:
+    """Whether epochs of a program can run in standing tasks; otherwise each of them is a Spark job.
+
+    Not yet: rows that a reader can leave unread, metrics that the program observes, and stages for which Spark reads the state.
+    """
+    reads_ahead = any(stage.stage.read_ahead is not None for stage in pipeline.stages)
+    return not (pipeline.drained or pipeline.is_observed or reads_ahead)
+
+
+@dataclass
+class _Member:
+    executor: Executor
+    thread: threading.Thread
+    used: bool = False
+
+
+@dataclass
+class StandingTasks:
+    """The standing tasks of one query.
+
+    Attributes:
+        spark: a session with the conf of epochs.
+        pipeline: the compiled program.
+        jvm: binshift's Java classes.
+        environment: what tasks need.
+        name: of the query's term; names the driver's endpoint.
+        epochs: how many runs of epochs they have completed.
+        failures: how many runs in succession have failed; after `FAILURES_MAX`, every epoch is a job.
+    """
+
+    spark: SparkSession
+    pipeline: Pipeline
+    jvm: Jvm
+    environment: Environment
+    name: str
+    epochs: int = 0
+    failures: int = 0
+    busy: bool = False
+    _calls: StandingCalls | None = None
+    _members: dict[str, _Member] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _closed: bool = False
+
+    def start(self, on: Mapping[Worker, Executor]) -> None:
+        """Start a standing task on each of these executors that has none and has a task slot for it."""
+        with self._lock:
+            if self._closed:
+                return
+            if self._calls is None:
+                self._calls = StandingCalls.open(self.jvm, self._tag)
+            for worker, executor in on.items():
+                if executor.id not in self._members and executor.cores >= SLOTS:
+                    self._begin(self._calls, worker, executor)
+
+    def _begin(self, calls: StandingCalls, worker: Worker, executor: Executor) -> None:
+        place = Place(worker, executor.host)
+        operators = {stage.name: stage.pickled for stage in self.pipeline.stages}
+        function = StandingFunction(place, self.environment, operators)
+
+        def run() -> None:
+            context = self.spark.sparkContext
+            context.setLocalProperty("spark.scheduler.pool", f"{POOL}-{self.environment.query}")
+            context.addJobTag(self._tag)
+            reason = "Worker lost: its standing task has ended"
+            try:
+                task = calls.task(self.spark, executor.id, location(executor))
+                task.mapInArrow(function, "id long").write.format("noop").mode("append").save()
+            except Exception as error:  # outermost frame of a thread: an epoch that waits for the task gets it
+                reason = str(error)
+                log.debug("the standing task of worker %s ended: %s", worker, error)
+            with self._lock:
+                self._members.pop(executor.id, None)
+                if not self._closed:
+                    calls.driver.lost(executor.id, reason)
+
+        target = inheritable_thread_target(self.spark)(run)
+        thread = threading.Thread(target=target, name=f"{POOL}-{worker}", daemon=True)
+        self._members[executor.id] = _Member(executor, thread)
+        thread.start()
+
+    @functools.cached_property
+    def repeats(self) -> bool:
+        """Whether what the program computes behind its last stage is the same each time."""
+        plan = analyzed(self.pipeline.result)
+        return bool(plan.deterministic()) and not contains(plan, OPAQUE_NODES)
+
+    @property
+    def _tag(self) -> str:
+        return f"{POOL}-{self.name}"
+
+    def ready(self, plan: EpochPlan, specs: Sequence[EpochSpec], on: Placement) -> bool:
+        """Whether an epoch can run in standing tasks now. It starts missing ones, and ends those not needed any more."""
+        readers = on.readers or tuple(on.parts[worker] for worker in plan.workers)
+        parts = {worker: on.parts[worker] for worker in plan.workers}
+        own = all(on.alive.get(worker) == executor for worker, executor in parts.items())
+        again = any(spec.fence.run for spec in specs)
+        if not own or again or plan.epoch == BEFORE_FIRST + 1 or self.failures >= FAILURES_MAX:
+            return False
+        needed = {executor.id for executor in (*parts.values(), *readers)}
+        self._release(needed)
+        if self._calls is None or not self._calls.are_ready(needed):
+            self.start(parts)
+            return False
+        return True
+
+    def _release(self, needed: set[str]) -> None:
+        with self._lock:
+            if self._calls is None:
+                return
+            for id, member in list(self._members.items()):
+                if id in needed:
+                    member.used = True
+                elif member.used:
+                    self._calls.driver.dismiss(id)
+                    del self._members[id]
+
+    def run(
+        self, batch: DataFrame, plan: EpochPlan, specs: Sequence[EpochSpec], on: Placement, shared: ExitStack
+    ) -> tuple[DataFrame, list[Summary]] | None:
+        """The result of an epoch, and its summaries; None where it needs a Spark job, and nothing has run.
+
+        ``shared`` releases rows that were kept for several readers.
+        """
+        if self.pipeline.batch in self.pipeline.shared:
+            shared.callback(batch.persist().unpersist)
+        self.busy, self.failures = True, self.failures + 1
+        try:
+            found = self._run(batch, plan, specs, on)
+            self.failures = 0
+        except Py4JJavaError as error:
+            meaning = classify(error)
+            if meaning is not error or INTERRUPTED in str(error):
+                raise
+            # What is wrong with standing tasks does not end a query: its next run is a job.
+            raise TaskFailed(f"an epoch in standing tasks failed: {str(error)[:MESSAGE_CHARACTERS]}") from error
+        finally:
+            self.busy = False
+        return found
+
+    def _run(
+        self, batch: DataFrame, plan: EpochPlan, specs: Sequence[EpochSpec], on: Placement
+    ) -> tuple[DataFrame, list[Summary]] | None:
+        calls = cast(StandingCalls, self._calls)
+        owners = [on.parts[worker].id for worker in plan.workers]
+        readers = [executor.id for executor in on.readers] or owners
+        filling, summaries = {self.pipeline.batch: batch}, list[Summary]()
+        for number, stage in enumerate(self.pipeline.stages):
+            orders = [pickle.dumps(spec) for spec in specs if spec.operator == stage.name]
+            template = stage.routed(plan.route, plan.workers)
+            found = calls.run(
+                template,
+                list(filling.items()),
+                readers,
+                owners,
+                orders,
+                stage.stage.merged_schema,
+                later=number > 0,
+                kept=KEPT_BYTES if number == len(self.pipeline.stages) - 1 else 0,
+            )
+            if found is None:
+                return None
+            filling[stage.merged], answers = found
+            summaries += (pickle.loads(each) for each in answers)  # noqa: S301 (from tasks, over Spark's RPC)
+        self.epochs += 1
+        return self.pipeline.fill(self.pipeline.result, filling, plan.batch.batch_time_ms), summaries
+
+    def close(self) -> None:
+        """End all of them."""
+        with self._lock:
+            self._closed = True
+            threads = [member.thread for member in self._members.values()]
+        if self._calls is None:
+            return
+        try:
+            self._calls.driver.end()
+            for thread in threads:
+                thread.join(END_SECONDS_MAX)
+            if any(thread.is_alive() for thread in threads):
+                self.spark.sparkContext.cancelJobsWithTag(self._tag)
+            self._calls.driver.close()
+        except (Py4JError, AttributeError) as error:  # Spark may have ended
+            log.debug("standing tasks could not be ended: %s", error)

@@ -1,0 +1,92 @@
+"""What the driver calls in the JVM for standing tasks; see `binshift.spark.jobs.standing`."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from binshift.spark.session.jvm import Filling, Jvm, java_frame, java_session
+
+SIZE = struct.Struct(">i")
+
+
+@dataclass(frozen=True)
+class StandingCalls:
+    """The driver's end of the standing tasks of one query.
+
+    Attributes:
+        jvm: binshift's Java classes.
+        name: of the endpoint.
+        driver: the endpoint in the JVM; see `StandingDriver.java`.
+    """
+
+    jvm: Jvm
+    name: str
+    driver: Any
+
+    @classmethod
+    def open(cls, jvm: Jvm, name: str) -> StandingCalls:
+        """Register the endpoint."""
+        return cls(jvm, name, jvm.bridge.standingDriver(name))
+
+    def task(self, session: SparkSession, id: str, location: str) -> DataFrame:
+        """A frame without rows whose one task serves epochs until it is dismissed."""
+        return DataFrame(self.jvm.bridge.standingTask(java_session(session), self.name, id, location), session)
+
+    def are_ready(self, ids: Iterable[str]) -> bool:
+        """Whether these tasks wait for an order."""
+        return bool(self.driver.areReady(",".join(ids)))
+
+    def run(
+        self,
+        template: DataFrame,
+        filling: Filling,
+        readers: Sequence[str],
+        owners: Sequence[str],
+        orders: Sequence[bytes],
+        schema: StructType,
+        *,
+        later: bool,
+        kept: int,
+    ) -> tuple[DataFrame, list[bytes]] | None:
+        """One stage: the frame with what S returned, and its answers; None where it needs a Spark job, and nothing has run.
+
+        Args:
+            template: of its rows, and what fills it in.
+            filling: holes, and the frames with their rows.
+            readers: the tasks that compute the rows before the exchange.
+            owners: the task of each partition behind it.
+            orders: for S, by partition.
+            schema: of what S returns.
+            kept: bytes of output of a task that are returned to the driver; where there is no more, the frame is read without a job.
+            later: whether what earlier stages of this epoch returned is still needed.
+        """
+        session = filling[-1][1].sparkSession
+        found = self.jvm.bridge.runStanding(
+            self.driver,
+            java_session(session),
+            java_frame(template),
+            self.jvm.pairs(filling),
+            ",".join(readers),
+            ",".join(owners),
+            bytearray(b"".join(SIZE.pack(len(each)) + each for each in orders)),
+            schema.json(),
+            later,
+            kept,
+        )
+        return None if found is None else (DataFrame(found.frame(), session), _split(found.answers()))
+
+
+def _split(joined: bytes) -> list[bytes]:
+    """Values that stand one after the other, each after its size."""
+    found, at = list[bytes](), 0
+    while at < len(joined):
+        (size,) = SIZE.unpack_from(joined, at)
+        at += SIZE.size + size
+        found.append(joined[at - size : at])
+    return found

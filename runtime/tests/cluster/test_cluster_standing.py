@@ -1,0 +1,133 @@
+"""Epochs in standing tasks: the same rows as Spark's while bins move and executors die, the same errors, and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from awaiting import awaited
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from test_cluster_chains import STEPS, held, keeper, kill_executor_of, put, stream
+
+import binshift
+from binshift.errors import UserFunctionFailed
+from binshift.local import LocalCluster
+from binshift.spark.jobs.standing import StandingTasks
+
+pytestmark = pytest.mark.cluster
+
+
+def totals(events: DataFrame) -> DataFrame:
+    """Three operators: rows once, their number by key and ten seconds, largest number of ten seconds."""
+    once = events.withWatermark("ts", "5 seconds").dropDuplicates(["id", "ts"])
+    counts = once.groupBy(F.window("ts", "10 seconds"), "k").agg(F.count("*").alias("n"))
+    return (
+        counts.groupBy("window")
+        .agg(F.max("n").alias("most"), F.sum("n").alias("all"))
+        .select("window.end", "most", "all")
+    )
+
+
+def standing(query: Any) -> StandingTasks:
+    """The standing tasks of a query."""
+    found: StandingTasks = query.dataflow.epochs.ports.jobs.standing
+    return found
+
+
+def started(frame: DataFrame, sink: Any, mode: str = "append") -> Any:
+    """A query that uses them."""
+    writer = binshift.writeStream(frame, bins=16, workers=2, standing_tasks=True)
+    return writer.outputMode(mode).foreachBatch(sink).start()
+
+
+@pytest.mark.parametrize("kill", [None, "commit.before", "commit.after"])
+def test_a_chain_gives_what_spark_gives(
+    kill: str | None, session: SparkSession, cluster: LocalCluster, points: Path, tmp_path: Path
+) -> None:
+    """Three operators, with a move in each step and an executor killed within S (I3, I5)."""
+    folder = tmp_path / "in"
+    rows: set[tuple[object, ...]] = set()
+    sparks: set[tuple[object, ...]] = set()
+    query = started(totals(stream(session, folder)), keeper(rows))
+    for step in range(STEPS):
+        put(folder, step)
+        if step == 3 and kill is not None:
+            kill_executor_of(cluster, held(points, kill))
+        query.processAllAvailable()
+        assert query.rescale(1 + step % 2).wait(120).value == "settled"
+    query.processAllAvailable()
+    tasks = standing(query)
+    query.stop()
+    assert tasks.epochs >= STEPS
+    theirs = totals(stream(session, folder)).writeStream.foreachBatch(keeper(sparks)).start()
+    theirs.processAllAvailable()
+    theirs.stop()
+    assert rows == sparks
+    assert len(rows) >= STEPS - 2
+
+
+def test_a_join_gives_what_spark_gives(session: SparkSession, tmp_path: Path) -> None:
+    """Rows of two streams, and of a large epoch, whose result stays on the executors."""
+    one, other = tmp_path / "one", tmp_path / "other"
+    found: dict[str, Counter[tuple[object, ...]]] = {}
+    for name in ("ours", "sparks"):
+        kept: Counter[tuple[object, ...]] = Counter()
+        left = stream(session, one).withWatermark("ts", "5 seconds").alias("l")
+        right = stream(session, other).withWatermark("ts", "5 seconds").alias("r")
+        wide = F.repeat(F.col("l.k").cast("string"), 4000).alias("wide")
+        frame = left.join(right, F.expr("l.id = r.id AND l.ts = r.ts")).select("l.id", "r.k", wide)
+
+        def keep(batch: DataFrame, _: int, kept: Counter[tuple[object, ...]] = kept) -> None:
+            kept.update(map(tuple, batch.collect()))
+
+        query = started(frame, keep) if name == "ours" else frame.writeStream.foreachBatch(keep).start()
+        for step in range(3):
+            if name == "ours":
+                put(one, step)
+                put(other, step)
+            query.processAllAvailable()
+        if name == "ours":
+            assert standing(query).epochs > 0
+        query.stop()
+        found[name] = kept
+    assert found["ours"] == found["sparks"]
+    assert found["ours"]
+
+
+def test_an_error_of_the_user_is_the_same(session: SparkSession, tmp_path: Path) -> None:
+    """It ends the query, with the user's line, whether it is raised in Python or in Java."""
+    folder = tmp_path / "in"
+    failing = F.udf(lambda k: 1 // (k - 1_000_000), "long")
+
+    def total(rows: DataFrame) -> DataFrame:
+        return rows.groupBy("k").agg(F.sum(failing("id")).alias("n"))
+
+    query = started(total(stream(session, folder)), lambda batch, epoch: None, "update")
+    put(folder, 0)
+    query.processAllAvailable()
+    put(folder, 1)
+    query.processAllAvailable()
+    assert standing(query).epochs > 0
+    put(folder, 1_000_000 // 400)
+    with pytest.raises(UserFunctionFailed, match="ZeroDivisionError"):
+        query.awaitTermination(60)
+
+
+def test_a_stopped_query_leaves_no_task(session: SparkSession, tmp_path: Path) -> None:
+    """Its standing tasks end with it, and its sockets are gone while it runs."""
+    folder = tmp_path / "in"
+    before = {each for each in os.listdir("/tmp") if each.startswith("binshift")}
+    query = started(stream(session, folder).groupBy("k").count(), lambda batch, epoch: None, "update")
+    for step in range(3):
+        put(folder, step)
+        query.processAllAvailable()
+    assert standing(query).epochs > 0
+    sockets = [path for each in os.listdir("/tmp") if each not in before for path in Path("/tmp", each).glob("s")]
+    assert sockets == []
+    query.stop()
+    tracker = session.sparkContext.statusTracker()
+    awaited(tracker.getActiveJobsIds, lambda jobs: not jobs, 20)

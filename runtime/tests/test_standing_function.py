@@ -1,0 +1,145 @@
+"""The Python half of a standing task, over sockets as its JVM has them: orders, rows, chunks of output, summaries and errors."""
+
+from __future__ import annotations
+
+import pickle
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import pyarrow as pa
+import pytest
+
+from binshift.errors import WrongExecutor
+from binshift.model import BinSet, Epoch, Fence, Stamp, Term, Worker
+from binshift.spark.tasks import standing_function
+from binshift.spark.tasks.standing_function import END, FAILED, NUMBER, StandingFunction
+from binshift.spark.tasks.task import Place
+from binshift.worker.messages import EpochSpec
+
+SCHEMA = pa.schema([("k", pa.int64())])
+
+
+@dataclass
+class Jvm:
+    """What the JVM does: it listens, and takes two connections."""
+
+    orders: BinaryIO
+    answers: BinaryIO
+
+    def order(self, spec: EpochSpec, rows: list[int]) -> tuple[list[int], int, Any]:
+        """Send an order with its rows; the output, and the summary or the error."""
+        content = pickle.dumps(spec)
+        self.orders.write(NUMBER.pack(len(content)) + content)
+        with pa.ipc.new_stream(self.orders, SCHEMA) as writer:
+            for each in rows:
+                writer.write_batch(pa.record_batch([[each]], schema=SCHEMA))
+        self.orders.flush()
+        output: list[int] = []
+        while (size := self.number()) not in (END, FAILED):
+            output += pa.ipc.open_stream(self.answers.read(size)).read_all()["k"].to_pylist()
+        content = self.answers.read(self.number())
+        return output, size, pickle.loads(content) if size == END else content.decode()
+
+    def number(self) -> int:
+        """The next number."""
+        found: int = NUMBER.unpack(self.answers.read(NUMBER.size))[0]
+        return found
+
+
+@dataclass
+class DoublingEpoch:
+    """In place of S: returns each row twice, and fails at a negative one."""
+
+    attempt: str
+
+    def run(self, batches: Iterator[pa.RecordBatch], report: Callable[[Any], None]) -> Iterator[pa.RecordBatch]:
+        """As `EpochTask.run`."""
+        total = 0
+        for batch in batches:
+            (value,) = batch["k"].to_pylist()
+            if value < 0:
+                raise ValueError(f"row {value}")
+            total += value
+            yield from (batch, batch)
+        report((self.attempt, total))
+
+
+def spec(run: int) -> EpochSpec:
+    """One of an operator named "op"."""
+    fence = Fence(Term(1), Epoch(7), run)
+    return EpochSpec(fence, "op", Worker(0), Stamp(Epoch(6), "x"), BinSet(), BinSet(), 0)
+
+
+@pytest.fixture
+def jvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Jvm]:
+    """A running standing function's other half; the function has ended after the test."""
+
+    @contextmanager
+    def part(
+        given: EpochSpec, place: Place, environment: Any, operator: bytes, attempt: str
+    ) -> Iterator[DoublingEpoch]:
+        assert (operator, place.worker) == (b"pickled", 0)
+        yield DoublingEpoch(attempt)
+
+    class Context:
+        def getLocalProperty(self, name: str) -> str:  # noqa: N802 (Spark's name)
+            assert name == standing_function.SOCKET
+            return str(tmp_path / "s")
+
+        def taskAttemptId(self) -> int:  # noqa: N802 (Spark's name)
+            return 99
+
+    monkeypatch.setattr(standing_function, "part_of_epoch", part)
+    monkeypatch.setattr(standing_function, "task_context", Context)
+    monkeypatch.setenv("SPARK_LOCAL_HOSTNAME", "here")
+    function = StandingFunction(Place(Worker(0), "here"), cast(Any, None), {"op": b"pickled"})
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "s"))
+        server.listen()
+        thread = threading.Thread(target=lambda: list(function(iter(()))), daemon=True)
+        thread.start()
+        orders, answers = (server.accept()[0] for _ in range(2))
+        with orders, answers, orders.makefile("wb") as to, answers.makefile("rb") as back:
+            made = Jvm(cast(BinaryIO, to), cast(BinaryIO, back))
+            assert made.number() > 0  # the process's id
+            yield made
+            to.write(NUMBER.pack(END))
+            to.flush()
+            thread.join(20)
+            assert not thread.is_alive()
+
+
+def test_epochs_follow_each_other(jvm: Jvm) -> None:
+    """Each has an attempt of its own, which begins with its run's prefix."""
+    assert jvm.order(spec(0), [1, 2]) == ([1, 1, 2, 2], END, ("1.7.0.99", 3))
+    assert jvm.order(spec(1), []) == ([], END, ("1.7.1.99", 0))
+
+
+def test_an_error_leaves_the_next_epoch_whole(jvm: Jvm) -> None:
+    """The traceback is returned, rows that S did not take are dropped, and the next order is served."""
+    _, kind, text = jvm.order(spec(0), [1, -5, *range(20_000)])
+    assert kind == FAILED
+    assert text.startswith("Traceback")
+    assert "ValueError: row -5" in text
+    assert jvm.order(spec(1), [4]) == ([4, 4], END, ("1.7.1.99", 4))
+
+
+def test_output_comes_in_chunks(jvm: Jvm, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large one is passed on while S still runs."""
+    monkeypatch.setattr(standing_function, "CHUNK_BYTES", 16)
+    output, kind, _ = jvm.order(spec(0), list(range(100)))
+    assert kind == END
+    assert output == [each for each in range(100) for _ in range(2)]
+
+
+def test_another_executor_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task that Spark has sent elsewhere serves no epoch."""
+    monkeypatch.setenv("SPARK_LOCAL_HOSTNAME", "there")
+    function = StandingFunction(Place(Worker(0), "here"), cast(Any, None), {})
+    with pytest.raises(WrongExecutor, match="runs on there"):
+        list(function(iter(())))
