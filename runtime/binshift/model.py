@@ -26,7 +26,6 @@ __all__ = [
     "GENESIS",
     "Bin",
     "BinSet",
-    "ControlUpdate",
     "Epoch",
     "Fence",
     "IntArray",
@@ -146,19 +145,6 @@ class Moves:
     def bins_to(self, worker: Worker) -> BinSet:
         """The bins that ``worker`` receives."""
         return BinSet(self.bins[self.destinations == worker])
-
-    def bins_from(self, worker: Worker) -> BinSet:
-        """The bins that ``worker`` gives away."""
-        return BinSet(self.bins[self.sources == worker])
-
-
-@dataclass(frozen=True, slots=True)
-class ControlUpdate:
-    """Megaphone's (time, bin, worker): from ``epoch`` on, ``worker`` owns ``bin``."""
-
-    epoch: Epoch
-    bin: Bin
-    worker: Worker
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,10 +24,9 @@ from binshift.errors import MigrationRefused
 from binshift.invariants import invariant
 from binshift.model import IntArray, Worker
 from binshift.routing import Route
-from binshift.seating import NOWHERE, Floor, Weights
+from binshift.seating import Floor, Weights
 
 __all__ = [
-    "NOWHERE",
     "SLACK",
     "TOLERATED",
     "Weights",
@@ -91,7 +90,6 @@ def target_route(
     weights: npt.NDArray[np.floating] | None = None,
     *,
     slack: float = 0.0,
-    homes: IntArray | None = None,
 ) -> Route:
     """The route over ``workers`` that is balanced by weight and close to ``route``.
 
@@ -106,8 +104,7 @@ def target_route(
       no slack, the number of moved bins is the least of all routes with that balance.
 
     ``slack`` is the imbalance, as a fraction of A, that does not justify a move. With ``math.inf`` only the bins of leaving workers
-    move, which is the case of a lost worker. ``homes`` has for each bin a worker with a copy of it (`NOWHERE` = none):
-    a bin that must move goes there if that does not lift the worker above ``A * (1 + slack)``.
+    move, which is the case of a lost worker.
 
     A target equal to ``route`` is returned as ``route`` itself; otherwise its version is one higher.
 
@@ -120,8 +117,6 @@ def target_route(
     """
     floor = _floor(route, workers, weights, slack)
     floor.shed()
-    if homes is not None:
-        floor.send_home(homes)
     floor.place_heavy()
     floor.deal_light()
     floor.pull()

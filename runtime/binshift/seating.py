@@ -23,7 +23,7 @@ PLACED_SINGLY_MAX = 1 << 12
 """Most bins that are placed one at a time; if more are heavy, none is treated as an outlier."""
 
 NOWHERE = -1
-"""The seat of a bin in the pool, and in ``homes`` of a bin without a copy."""
+"""The seat of a bin in the pool."""
 
 ROUNDING = 1e-9
 """The tolerance of sums of weights, in units of the heaviest bin."""
@@ -71,15 +71,6 @@ class Floor:
             excess -= self._sums(over[fits])
             self._unseat(over[fits])
             over = over[~fits]
-
-    def send_home(self, homes: IntArray) -> None:
-        """Give bins of the pool to workers that already have a copy of them, up to their share."""
-        wanted = self._seats_of(np.asarray(homes, dtype=np.int32))
-        bins = np.flatnonzero((self.seats == NOWHERE) & (wanted != NOWHERE))
-        bins = bins[_sorted_by(wanted[bins])]
-        room = (self.high - self.loads)[wanted[bins]]
-        fits = _running_sums(self.weights[bins], wanted[bins]) <= room
-        self._seat(bins[fits], wanted[bins[fits]])
 
     def place_heavy(self) -> None:
         """Give the outliers of the pool, heaviest first, each to the worker with the least load."""
@@ -216,8 +207,6 @@ def _sorted_by(keys: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
 
 def _running_sums(weights: Weights, groups: npt.NDArray[np.int64]) -> Weights:
     """Cumulative sums that restart with each group; members of a group are adjacent."""
-    if not weights.size:
-        return weights
     sums = np.cumsum(weights)
     firsts = np.flatnonzero(np.diff(groups, prepend=groups[0] - 1))
     before = sums[firsts] - weights[firsts]

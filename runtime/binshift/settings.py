@@ -143,15 +143,6 @@ class Settings:
             raise InvalidSettings(f"bins is {self.bins}; it must be a power of two, such as {lower} or {2 * lower}")
 
 
-def keyword_of(option: str) -> str:
-    """The keyword spelling of a camelCase name.
-
-    >>> keyword_of("latencyTargetSeconds")
-    'latency_target_seconds'
-    """
-    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in option)
-
-
 def option_of(keyword: str) -> str:
     """The option spelling of a keyword.
 

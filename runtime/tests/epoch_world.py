@@ -181,7 +181,7 @@ class EpochWorld:
         """The report of a task."""
         stamp = Stamp(spec.epoch, f"{spec.run_prefix}{spec.worker}") if spec.replay is None else spec.replay.stamp
         return Summary(
-            spec.fence, spec.operator, spec.worker, stamp, None, 5, 1, 0, {}, wake_at_ms=self.due.get(spec.worker)
+            spec.fence, spec.operator, spec.worker, stamp, None, 5, 1, {}, wake_at_ms=self.due.get(spec.worker)
         )
 
 

@@ -32,7 +32,7 @@ def needed(cluster: SimulatedCluster, kind: str, worker: int) -> list[FileRef]:
     index = cluster.driver.log.index
     assert index.route is not None
     plan = index.sources(OPERATOR, index.route.bins_of(Worker(worker)), {}, index.last)
-    found = [file for file in plan.files if layout.parse(file.name)[0] == kind]  # type: ignore[index]
+    found = [part.file for part in plan.parts if layout.parse(part.file.name)[0] == kind]  # type: ignore[index]
     return sorted(found, key=lambda file: file.name)
 
 

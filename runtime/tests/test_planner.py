@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from binshift.errors import MigrationRefused
 from binshift.invariants import InvariantViolated
 from binshift.model import Worker
-from binshift.planner import NOWHERE, bin_weights, counted_weights, target_route
+from binshift.planner import bin_weights, counted_weights, target_route
 from binshift.routing import Route
 
 Floats = npt.NDArray[np.float64]
@@ -106,23 +106,6 @@ def test_infinite_slack_moves_only_what_lost_its_worker(
     homeless = ~np.isin(route.owners, workers)
     assert np.array_equal(target.owners[~homeless], route.owners[~homeless])
     assert np.isin(target.owners, workers).all()
-
-
-@given(routes(), worker_sets, st.lists(st.integers(-1, 9), min_size=64, max_size=64))
-def test_copies_do_not_spoil_balance_or_movement(route: Route, workers: list[Worker], homes: list[int]) -> None:
-    """Preferring workers that have a copy keeps an even spread and the least number of moves."""
-    target = target_route(route, workers, homes=np.array(homes[: route.bins], dtype=np.int32))
-    counts = [len(target.bins_of(w)) for w in workers]
-    assert max(counts) - min(counts) <= 1
-    assert len(route.moves_to(target.owners)) == least_moves(route, workers)
-
-
-def test_a_bin_goes_where_its_copy_is() -> None:
-    """A lost worker's bins go to their standbys, and only bins without one go elsewhere."""
-    route = Route(np.array([0, 0, 0, 0, 1, 1, 2, 2]))
-    homes = np.array([2, 2, 2, NOWHERE, 1, 1, 2, 2], dtype=np.int32)
-    lost = target_route(route, [Worker(1), Worker(2)], slack=math.inf, homes=homes)
-    assert lost.owners.tolist() == [2, 2, 2, 1, 1, 1, 2, 2]
 
 
 def test_growing_takes_the_same_from_everyone() -> None:

@@ -64,7 +64,6 @@ def summary(worker: int, *, operator: str = "state", delta_bytes: int = 0) -> Su
         delta=delta,
         rows_in=5,
         rows_out=4,
-        keys_changed=4,
         seconds={"process": 0.1, "delta": 0.02, "commit": 0.003},
         brought_up=worker,
         states_set=3,

@@ -77,7 +77,7 @@ def test_moves_keep_their_own_arrays() -> None:
     assert list(moves) == [Move(Bin(1), Worker(0), Worker(1)), Move(Bin(2), Worker(0), Worker(1))]
     assert Moves.of(list(moves)) == moves
     assert Moves.of([]) == Moves([], [], [])
-    assert (moves.bins_to(Worker(1)), moves.bins_from(Worker(1))) == (BinSet([1, 2]), BinSet())
+    assert moves.bins_to(Worker(1)) == BinSet([1, 2])
 
 
 def test_plan_hands_out_its_steps() -> None:

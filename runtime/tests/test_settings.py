@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from binshift import settings
 from binshift.errors import InvalidSettings
-from binshift.settings import Settings, keyword_of, option_of, resolve
+from binshift.settings import Settings, option_of, resolve
 
 NAMES = [field.name for field in dataclasses.fields(Settings)]
 
@@ -36,12 +36,6 @@ def test_every_setting_is_documented() -> None:
     assert list(documented) == NAMES
     assert [name for name, text in documented.items() if "." not in text] == []
     assert [name for name, text in documented.items() if name != "bins" and "default" not in text] == []
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_names_have_two_spellings(name: str) -> None:
-    """Keyword and option can be converted into each other."""
-    assert keyword_of(option_of(name).removeprefix("binshift.")) == name
 
 
 def test_the_nearest_place_wins() -> None:

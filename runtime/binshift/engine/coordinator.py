@@ -23,7 +23,7 @@ from binshift.errors import EpochFailed, LogDamaged, ReplayMismatch
 from binshift.log.log import Log
 from binshift.log.records import terms
 from binshift.log.records.commits import CommitRecord, Part, route_changes, whole_route
-from binshift.model import BEFORE_FIRST, GENESIS, BinSet, Epoch, Fence, Stamp, Term, Worker
+from binshift.model import BEFORE_FIRST, GENESIS, BinSet, Epoch, Fence, Stamp, Worker
 from binshift.planner import bin_weights
 from binshift.routing import Route
 from binshift.worker.messages import BackgroundReport, BackgroundSpec, EpochSpec, Recorded, Summary
@@ -47,11 +47,6 @@ class Coordinator:
         self._house = house
         self.migrations = migrations
         self.lock = migrations.lock
-
-    @property
-    def term(self) -> Term:
-        """This driver's."""
-        return self._log.term
 
     @property
     def route(self) -> Route | None:
@@ -94,7 +89,7 @@ class Coordinator:
             if before is None:
                 route, moves = self.migrations.first_route(alive), NO_MOVES
             else:
-                moves = self.migrations.flip(epoch, before)
+                moves = self.migrations.flip(epoch)
                 route = before.moved(moves) if len(moves) else before
             # A worker that gives its last bin away takes part once more: only so does its store stop owning it.
             leaving = set() if before is None else set(before.workers) & set(alive)

@@ -163,7 +163,7 @@ class MigrationController:
             elif migration is self._current:
                 self._advance(Cancel(reason))
 
-    def flip(self, epoch: Epoch, route: Route) -> Moves:
+    def flip(self, epoch: Epoch) -> Moves:
         """The moves that take effect in ``epoch``, which starts now."""
         flips = [a for a in self._advance(EpochStarting(epoch)) if isinstance(a, Flip)]
         return flips[0].moves if flips else NO_MOVES

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -215,14 +215,12 @@ class Log:
         *,
         spark_committed: Epoch,
         now: float,
-        running: Iterable[Epoch] = (),
         pending: Collection[str] = (),
     ) -> Collected:
         """Remove what no reader can need: trim the index now, delete files that were garbage for the grace period.
 
-        ``spark_committed`` is the newest epoch that Spark has committed; ``running`` has `BringUp.oldest` of each
-        copy under way; ``pending`` the names of snapshots that were written or ordered and are not in a record yet;
-        ``now`` is a clock in seconds that only grows.
+        No copy may be under way. ``spark_committed`` is the newest epoch that Spark has committed; ``pending`` has the names
+        of snapshots that were written or ordered and are not in a record yet; ``now`` is a clock in seconds that only grows.
 
         Raises:
             Fenced: a newer driver has opened the log; nothing was deleted.
@@ -230,7 +228,7 @@ class Log:
         """
         terms.check_newest(self.storage, self.term)
         with self._lock:
-            floor = retention.floor(self._index, spark_committed, running)
+            floor = retention.floor(self._index, spark_committed)
             self._index = index = retention.trimmed(self._index, floor)
         listed = [each.name for folder in ("", layout.PARTIAL) for each in self.storage.list(folder)]
         dead = retention.garbage(index, listed, floor, self.term, pending)

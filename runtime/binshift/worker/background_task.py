@@ -84,7 +84,7 @@ def run_round(
     """
     budget = budget or Budget(spec.budget_seconds, spec.duty)
     failed = damaged = None
-    rows = size = 0
+    size = 0
     try:
         if spec.idle and store.status().owned:
             _forget(store, spec.fence)
@@ -95,7 +95,7 @@ def run_round(
             progress = bring_up(
                 store, storage, spec.fence, order.bins, order.epoch, order.bring_up, limits=ROUND_LIMITS, pause=budget
             )
-            rows, size = rows + progress.rows, size + progress.bytes
+            size += progress.bytes
         _retire(store, spec, budget)
     except (Fenced, StoreDamaged):  # the next task to open a damaged store finds it empty, and fills it again
         raise
@@ -112,7 +112,6 @@ def run_round(
         copies={int(b): int(e) for b, e in status.copies.items()},
         dropping=status.dropping | spec.drop & (status.held_copies.bin_set() | status.partial_bins),
         bytes_copied=size,
-        rows_copied=rows,
         snapshot=snapshot,
         failed=failed,
         damaged=damaged,

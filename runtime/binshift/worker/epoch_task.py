@@ -63,7 +63,6 @@ class EpochTask:
     _counter: RecordCounter = field(init=False)
     _rows_out: int = 0
     _brought_up: int = 0
-    _undone: bool = False
 
     def __post_init__(self) -> None:
         self._counter = RecordCounter(self.spec.owned if self.spec.count_bins else None)
@@ -122,7 +121,7 @@ class EpochTask:
         if status.stamp.attempt.startswith(spec.run_prefix):
             raise SparkRetried(f"worker {spec.worker} has run epoch {spec.epoch} as {status.stamp.attempt} already")
         if not self._at_base(status) and status.undo_to is not None and status.undo_to == spec.expect:
-            self._undone = self.store.undo(spec.fence, spec.expect)
+            self.store.undo(spec.fence, spec.expect)
             status = self.store.status()
         if not self._at_base(status):
             self.store.reset(spec.fence)
@@ -189,10 +188,8 @@ class EpochTask:
             delta=delta,
             rows_in=self._counter.rows - state.rows_late,
             rows_out=self._rows_out,
-            keys_changed=changes.num_rows,
             seconds=dict(self.seconds),
             brought_up=self._brought_up,
-            undone=self._undone,
             states_set=states_set,
             states_deleted=states_deleted,
             rows_late=state.rows_late,

@@ -92,7 +92,6 @@ class Summary:
         delta: the file of changed keys; None when none changed.
         seconds: time by part: ``bring_up, process, delta, commit``.
         brought_up: bins that had to be loaded inside the epoch.
-        undone: whether the store first had to go back one epoch.
         states_set: keys whose state is new or another one; in a replay as recorded.
         states_deleted: keys that have no state any more.
         rows_late: rows dropped as at or before the previous watermark; not among ``rows_in``.
@@ -111,10 +110,8 @@ class Summary:
     delta: FileRef | None
     rows_in: int
     rows_out: int
-    keys_changed: int
     seconds: Mapping[str, float]
     brought_up: int = 0
-    undone: bool = False
     states_set: int = 0
     states_deleted: int = 0
     rows_late: int = 0
@@ -179,7 +176,6 @@ class BackgroundReport:
     copies: Mapping[int, int] | None
     dropping: BinSet = field(default_factory=BinSet)
     bytes_copied: int = 0
-    rows_copied: int = 0
     snapshot: SnapshotRef | None = None
     failed: str | None = None
     damaged: str | None = None

@@ -178,8 +178,8 @@ def one_file_too_many(patch: Patch) -> None:
     """Retention deletes the oldest epoch that is still needed (I4)."""
     floor = retention.floor
 
-    def higher(index: Index, spark_committed: Epoch, running: Any = ()) -> Epoch:
-        found = floor(index, spark_committed, running)
+    def higher(index: Index, spark_committed: Epoch) -> Epoch:
+        found = floor(index, spark_committed)
         return Epoch(min(found + 1, index.last))
 
     patch.setattr(retention, "floor", higher)

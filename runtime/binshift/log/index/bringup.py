@@ -79,16 +79,6 @@ class BringUp:
         return *self.snapshots, *self.deltas
 
     @property
-    def files(self) -> tuple[FileRef, ...]:
-        """Every file to be read."""
-        return tuple(part.file for part in self.parts)
-
-    @property
-    def oldest(self) -> Epoch:
-        """The oldest epoch of its files: while this bring-up runs, retention must not go beyond it."""
-        return min((part.epoch for part in self.parts), default=self.to)
-
-    @property
     def bytes_total(self) -> int:
         """About how many bytes will be read: each file's, in proportion to the bins wanted from it."""
         return sum(part.file.bytes * len(part.bins) // max(1, len(part.file.bins)) for part in self.parts)

@@ -1,8 +1,8 @@
 """What the log may forget: the floor, the index above it, and the files below it. Pure.
 
 The *floor* is the oldest epoch of any file needed to rebuild some bin at the epoch before Spark's last committed one
-(Spark may still replay the one after), or to finish a copy that is under way. Files of older epochs are garbage; so are
-files of recorded epochs that no record names (runs that ended, invariant I3).
+(Spark may still replay the one after). Files of older epochs are garbage; so are files of recorded epochs that no record names
+(runs that ended, invariant I3). A copy that is under way may need older files: nothing is collected meanwhile.
 
 It must never name a file of a newer driver's term, nor of an epoch that is not recorded yet: both may be about to count.
 Deleting is the caller's; a grace period comes on top, since a slow reader may hold an older list of files.
@@ -28,17 +28,17 @@ TARGETS_KEPT = 16
 """Old targets that are kept; only the newest counts, the others are for people."""
 
 
-def floor(index: Index, spark_committed: Epoch, running: Iterable[Epoch] = ()) -> Epoch:
+def floor(index: Index, spark_committed: Epoch) -> Epoch:
     """The oldest epoch whose files must stay.
 
     ``spark_committed`` is the newest epoch that Spark itself has committed (at least one less than the last recorded,
-    once a batch has begun); ``running`` has `BringUp.oldest` of every copy under way.
+    once a batch has begun).
     """
     lowest = index.base + 1
     keep = Epoch(min(spark_committed, index.last) - 1)
     if keep < lowest:
         return Epoch(lowest)
-    needed = [keep, *running]
+    needed = [keep]
     for operator in index.operators:
         starts, snapshot_of = snapshot_starts(index, operator, keep)
         if (starts == UNKNOWN).any():

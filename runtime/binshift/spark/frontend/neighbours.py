@@ -37,13 +37,11 @@ class Neighbour:
     Attributes:
         query: its id.
         name: the name that the user gave it.
-        location: of its checkpoint.
         running: None while it starts.
     """
 
     query: str
     name: str | None
-    location: str
     running: Running | None = None
 
     @property
@@ -77,7 +75,7 @@ class Neighbours:
                     raise InvalidQuery(
                         f"a query named {name!r} is already running in this application: choose another queryName"
                     )
-            entered = Neighbour(query, name, location)
+            entered = Neighbour(query, name)
             self._held.append(entered)
             return entered
 

@@ -59,10 +59,6 @@ class Catalyst:
         """A reference by name, resolved in whatever frame the Column is used on."""
         return self._attributes.quoted(name)
 
-    def same_name(self, one: str, other: str) -> bool:
-        """Whether the session treats two names as equal (``spark.sql.caseSensitive``)."""
-        return bool(cast(Any, self._spark)._jsparkSession.sessionState().conf().resolver().apply(one, other))
-
     def not_null(self, expression: Expression) -> Expression:
         """``expression``, marked as never null (for the analyser; it is not checked)."""
         return self._sql.catalyst.expressions.KnownNotNull(expression)

@@ -20,24 +20,23 @@ LINES_MAX = 30
 LINE_CHARS_MAX = 500
 
 
-def user_failure(what: str, error: Exception, frames_skipped: int = 1) -> Exception:
+def user_failure(what: str, error: Exception) -> Exception:
     """The error to raise for ``error``, which left the user's function.
 
     Args:
         what: the function, for the message.
         error: the error that it raised.
-        frames_skipped: binshift's frames at the start of its traceback.
     """
     # A connection error of a user's own client reads like Spark's message about a lost executor.
     if isinstance(error, BinshiftError | InvariantViolated | PySparkException | Py4JError):
         meaning = classify(error)
         if isinstance(meaning, BinshiftError | InvariantViolated) and not isinstance(meaning, UserFunctionFailed):
             return meaning
-    return UserFunctionFailed(f"{what} raised:\n{traceback_end(error, frames_skipped)}")
+    return UserFunctionFailed(f"{what} raised:\n{traceback_end(error)}")
 
 
 def traceback_end(error: BaseException, frames_skipped: int = 1) -> str:
-    """The last lines of an error's traceback, from its first frame in user code on."""
+    """The last lines of an error's traceback, from its first frame in user code on: after ``frames_skipped`` of binshift's."""
     at: TracebackType | None = error.__traceback__
     for _ in range(frames_skipped):
         at = at.tb_next if at is not None else None

@@ -142,7 +142,7 @@ class JoinStage:
         matches = F.coalesce(side.matches, F.lit(False)).alias(MATCHES_COLUMN)
         absent = [F.lit(None).cast(each.dataType).alias(each.name) for each in other]
         tag = F.lit(number).cast("byte").alias(SIDE_COLUMN)
-        return frame.select(tag, *keys, *times, matches, *_columns(side, frame), *absent, *more)
+        return frame.select(tag, *keys, *times, matches, *_columns(side), *absent, *more)
 
 
 @dataclass(frozen=True)
@@ -172,10 +172,10 @@ class PairFilter:
 
 
 def _own(side: Side, frame: DataFrame) -> DataFrame:
-    return frame.select(*_columns(side, frame))
+    return frame.select(*_columns(side))
 
 
-def _columns(side: Side, frame: DataFrame) -> list[Column]:
+def _columns(side: Side) -> list[Column]:
     """The columns of a side, and then what comparisons need of it, named by the side's letter."""
     given = [*side.attributes, *side.compared]
     return [column.alias(f"{side.letter}{at}") for at, column in enumerate(given)]
