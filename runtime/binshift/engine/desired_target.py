@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import secrets
+from collections.abc import Callable
 
 import msgspec
 
-from binshift.engine.migrations import Request
 from binshift.errors import MigrationRefused, TargetOutdated, TargetOwned
 from binshift.log.log import Log
 from binshift.log.records import terms, weights
@@ -21,6 +21,9 @@ TARGET_TRIES_MAX = 8
 
 PROGRAM = ""
 """The owner of targets that the query's own program sets."""
+
+NEXT_GENERATION = -1
+"""Of a target whose generation is the one after the newest."""
 
 
 def weights_of(target: Target, bins: int) -> weights.Weights | None:
@@ -56,13 +59,8 @@ class DesiredTarget:
             how = "`binshift scale N`" if self.target.owner == LOCAL_OWNER else "`kubectl scale sdf NAME --replicas N`"
             raise TargetOwned(f"the target of this query belongs to {self.target.owner!r}: use {how}")
 
-    def write(
-        self,
-        owner: str,
-        generation: int | None,
-        request: Request,
-    ) -> bool:
-        """Make a target durable; False if it already is. ``generation`` None: the one after the newest.
+    def write(self, target: Target) -> bool:
+        """Make a target durable; False if it already is.
 
         Raises:
             TargetOutdated: the owner has set a newer generation already, or this one with other content.
@@ -71,53 +69,38 @@ class DesiredTarget:
             Fenced: a newer driver has taken over.
             StorageUnavailable: it is not known whether it was written.
         """
-        options = request.options
-        for _ in range(TARGET_TRIES_MAX):
-            number, last = self._log.targets.newest()
-            self.target = last
-            self.check_owner(owner)
-            target = Target(
-                owner=owner,
-                generation=(last.generation if last else 0) + 1 if generation is None else generation,
-                workers=request.workers or (),
-                strategy=options.strategy.value,
-                batch_size=options.batch_size,
-                pre_copy=options.pre_copy,
-                latency_target_seconds=options.latency_target_seconds,
-                weights=weights.pack(request.weights),
-                nonce=secrets.token_hex(8),
-            )
-            if last is not None and not follows(target, last):
-                return False
-            if self._written(target, number):
-                return True
-        raise MigrationRefused(f"{TARGET_TRIES_MAX} other targets were set at the same moment; ask again")
 
-    def reweigh(self, request: Request) -> None:
+        def follow(last: Target | None) -> Target | None:
+            self.check_owner(target.owner)
+            generation = (last.generation if last else 0) + 1
+            wanted = msgspec.structs.replace(target, generation=generation) if target.generation < 0 else target
+            return wanted if last is None or follows(wanted, last) else None
+
+        return self._write(follow)
+
+    def reweigh(self, first: Target) -> None:
         """Make durable by which loads the workers share the bins; whose target it is, and of which generation, stays.
 
-        Where there is no target yet, ``request`` becomes the program's first. Errors as `write`.
+        Where there is no target yet, it is ``first``, which has the loads. Errors as `write`.
         """
-        for _ in range(TARGET_TRIES_MAX):
-            number, last = self._log.targets.newest()
-            self.target = last
-            if last is None:
-                self.write(PROGRAM, None, request)
-                return
-            packed = weights.pack(request.weights)
-            if self._written(
-                msgspec.structs.replace(last, weights=packed, assignments=(), nonce=secrets.token_hex(8)), number
-            ):
-                return
-        raise MigrationRefused(f"{TARGET_TRIES_MAX} other targets were set at the same moment; ask again")
+        loads = first.weights
+        if not self._write(lambda last: last and msgspec.structs.replace(last, weights=loads, assignments=())):
+            self.write(first)
 
-    def _written(self, target: Target, after: int) -> bool:
-        if not self._log.targets.write(target, after):
-            return False
-        # A driver that came after this one has read the targets already: ask it, not this one.
-        terms.check_newest(self._log.storage, self._log.term)
-        self.target = target
-        return True
+    def _write(self, decide: Callable[[Target | None], Target | None]) -> bool:
+        """Write what follows from the newest target, decided again if another one came in between; False if nothing does."""
+        for _ in range(TARGET_TRIES_MAX):
+            number, self.target = self._log.targets.newest()
+            wanted = decide(self.target)
+            if wanted is None:
+                return False
+            wanted = msgspec.structs.replace(wanted, nonce=secrets.token_hex(8))
+            if self._log.targets.write(wanted, number):
+                # A driver that came after this one has read the targets already: ask it, not this one.
+                terms.check_newest(self._log.storage, self._log.term)
+                self.target = wanted
+                return True
+        raise MigrationRefused(f"{TARGET_TRIES_MAX} other targets were set at the same moment; ask again")
 
 
 def _request(target: Target) -> Target:

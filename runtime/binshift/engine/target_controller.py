@@ -14,13 +14,13 @@ from dataclasses import dataclass, field, replace
 from typing import Unpack
 
 from binshift.engine.coordinator import Coordinator
-from binshift.engine.desired_target import PROGRAM, DesiredTarget, weights_of
+from binshift.engine.desired_target import NEXT_GENERATION, PROGRAM, DesiredTarget, weights_of
 from binshift.engine.migration_options import MigrationOptions, MigrationOverrides
 from binshift.engine.migrations import Migration, Request
 from binshift.errors import DrainRefused, MigrationRefused, NoSuchMigration
 from binshift.log.log import Log
 from binshift.log.records.targets import Target
-from binshift.log.records.weights import rounded
+from binshift.log.records.weights import pack, rounded
 from binshift.model import Bin, Worker
 from binshift.planner import SLACK, Weights
 
@@ -72,11 +72,9 @@ class TargetController:
             Fenced: a newer driver has taken over; it is the one to ask.
             StorageUnavailable: the target could not be made durable; nothing was begun.
         """
-        request = Request(workers, options=self.defaults.override(**given), weights=self._weights())
-        with self._writing:
-            self._desired_target.write(PROGRAM, None, request)
-            self._aim()
-            return self._begin_effective(request)
+        migration = self._set(self._target(PROGRAM, NEXT_GENERATION, workers, self.defaults.override(**given)))
+        assert migration is not None
+        return migration
 
     def put(
         self,
@@ -95,16 +93,8 @@ class TargetController:
         """
         if not workers:
             raise MigrationRefused("the target has no workers: name at least one worker to hold the bins")
-        shared = tuple(sorted(set(workers)))
         options = self.defaults.override(latency_target_seconds=latency_target_seconds, **given)
-        request = Request(shared, options=options, weights=self._weights())
-        with self._writing:
-            written = self._desired_target.write(owner, generation, request)
-            if not written and self._taken_up == self.target:
-                return None
-            # Or it was written before, with an answer that was lost.
-            self._aim()
-            return self._begin_effective(request)
+        return self._set(self._target(owner, generation, tuple(sorted(set(workers))), options))
 
     def rebalance(self, **given: Unpack[MigrationOverrides]) -> Migration:
         """Have the workers share the bins by their load as measured now, with little movement: see `balanced_route`.
@@ -116,20 +106,16 @@ class TargetController:
             MigrationRefused: no load is known yet, or the strategy is unknown.
             Fenced, StorageUnavailable: as `rescale`.
         """
-        weights, workers = self._weights(), self.effective
-        if weights is None or self.log.index.route is None or not workers:
+        workers = self.effective
+        if self._weights() is None or self.log.index.route is None or not workers:
             raise MigrationRefused(
                 "no load of a bin has been measured yet: ask again later, after some epochs with input"
             )
-        request = Request(workers, options=self.defaults.override(**given), weights=weights)
         with self._writing:
-            self._desired_target.reweigh(request)
-            self._aim()
-            self._taken_up = self.target
-            if self.target is not None:
-                request = self._towards(self.target)
-                request = replace(request, options=request.options.override(**given))
-            return self._begin(replace(request, tolerated=SLACK))
+            first = self._target(PROGRAM, NEXT_GENERATION, workers, self.defaults.override(**given))
+            self._desired_target.reweigh(first)
+            request = self._take_up()
+            return self._begin(replace(request, options=request.options.override(**given), tolerated=SLACK))
 
     def move(self, moves: Mapping[Bin, Worker], **given: Unpack[MigrationOverrides]) -> Migration:
         """Move single bins. A restarted driver does not remember this, and continues towards the target.
@@ -142,16 +128,11 @@ class TargetController:
 
     def resume(self) -> Migration | None:
         """Continue towards the newest target, if the recorded route differs from it."""
-        target, route = self._desired_target.read(), self.log.index.route
-        if target is None:
+        if self._desired_target.read() is None:
             return None
-        self._aim()
-        self._taken_up = target
-        request = self._towards(target)
-        if route is None:
-            return self._begin(request)
+        request, route = self._take_up(), self.log.index.route
         # The same workers are not enough: a driver that died early has moved some of their bins only.
-        return None if request.target(route) == route else self._begin(request)
+        return None if route is not None and request.target(route) == route else self._begin(request)
 
     # ------------------------------------------------------------------------------------------- workers that go
 
@@ -204,12 +185,7 @@ class TargetController:
                 self._diverged = True
             if self._diverged and self.coordinator.migrations.idle and self.log.index.route is not None:
                 self._diverged = False
-                request = (
-                    self._towards(self.target)
-                    if self.target
-                    else Request(options=self.defaults, weights=self._weights())
-                )
-                request = replace(request, workers=self.effective or self._desired())
+                request = self._wanted()
                 if request.target(self.log.index.route) != self.log.index.route:
                     self._begin(request)
 
@@ -247,18 +223,41 @@ class TargetController:
         route = self.log.index.route
         return self._first or (() if route is None else route.workers)
 
-    def _aim(self) -> None:
-        """Pace by the target's own latency, or by the setting where it names none."""
+    def _target(self, owner: str, generation: int, workers: tuple[Worker, ...], options: MigrationOptions) -> Target:
+        return Target(
+            owner=owner,
+            generation=generation,
+            workers=workers,
+            strategy=options.strategy.value,
+            batch_size=options.batch_size,
+            pre_copy=options.pre_copy,
+            latency_target_seconds=options.latency_target_seconds,
+            weights=pack(self._weights()),
+        )
+
+    def _set(self, target: Target) -> Migration | None:
+        """Make a target durable and begin what it requires; None if that was done before."""
+        with self._writing:
+            written = self._desired_target.write(target)
+            # Or it was written before, with an answer that was lost.
+            return self._begin(self._take_up()) if written or self._taken_up != self.target else None
+
+    def _take_up(self) -> Request:
+        """What the newest target requires now; its own latency, or the setting where it names none, is the pace from now on."""
+        self._taken_up = self.target
         own = None if self.target is None else self.target.latency_target_seconds
         migrations = self.coordinator.migrations
         migrations.pacer.aim_seconds = migrations.policy.latency_target_seconds if own is None else own
+        return self._wanted()
 
     def _remember(self) -> None:
         """Without a target, what there was before the first worker went is what should be again."""
         self._first = self._desired()
 
-    def _towards(self, target: Target) -> Request:
-        workers = self.effective or tuple(Worker(w) for w in target.workers)
+    def _wanted(self) -> Request:
+        workers, target = self.effective or self._desired(), self.target
+        if target is None:
+            return Request(workers, options=self.defaults, weights=self._weights())
         moves = {b: Worker(a.worker) for a in target.assignments if a.worker in workers for b in a.bins}
         weights = weights_of(target, self.coordinator.bins)
         options = MigrationOptions.of(target)
@@ -267,13 +266,6 @@ class TargetController:
     def _weights(self) -> Weights | None:
         """The load of every bin as measured now, rounded as a target keeps it."""
         return rounded(self.coordinator.bin_weights())
-
-    def _begin_effective(self, request: Request) -> Migration:
-        self._taken_up = self.target
-        assert self.target is not None
-        weights, generation = weights_of(self.target, self.coordinator.bins), self.target.generation
-        workers = self.effective or request.workers
-        return self._begin(replace(request, workers=workers, weights=weights, generation=generation))
 
     def _begin(self, request: Request) -> Migration:
         with self.coordinator.lock:
