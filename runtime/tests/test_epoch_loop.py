@@ -207,14 +207,14 @@ def test_a_damaged_file_is_done_without(world: EpochWorld) -> None:
     begun(world)
     reported: list[str] = []
 
-    def replan_without_file(plan: object, error: LogDamaged) -> object:
-        reported.append(str(error))
+    def mark_unusable(name: str) -> bool:
+        reported.append(name)
         if len(reported) == 2:
             raise StorageUnavailable("not now")
-        return plan
+        return True
 
-    world.coordinator.replan_without_file = replan_without_file  # type: ignore[method-assign, assignment]
-    world.script += [LogDamaged("file one"), LogDamaged("file two")]
+    world.log.mark_unusable = mark_unusable  # type: ignore[method-assign]
+    world.script += [LogDamaged("torn").about("file one"), LogDamaged("torn").about("file two")]
     world.epoch(2)
     assert reported == ["file one", "file two"]
     assert [run.number for run in world.runs] == [0, 1, 2]

@@ -1,8 +1,8 @@
 """The driver's half of an epoch: decides its route, checks the tasks' reports, writes its record.
 
 One coordinator owns one log for one driver term. The epoch loop drives it: ``plan`` -> ``specs`` -> (tasks run) ->
-``commit``, for each epoch; a failed run requests ``specs`` with the next run number. Its state is not needed after a crash:
-route and state come from the records, the target from the log.
+``commit`` -> ``finish``, for each epoch; after a failed run ``replan`` -> ``specs`` with the next run number, or ``abandon``. Its
+state is not needed after a crash: route and state come from the records, the target from the log.
 
 Two threads call it: the epoch's and the background's. Every public method takes the lock; none holds it during I/O of
 data (records and their route are small).
@@ -19,7 +19,7 @@ from binshift.engine.bin_records import is_counted
 from binshift.engine.epoch_plan import BatchOffsets, EpochPlan, one_each
 from binshift.engine.housekeeping import Housekeeping
 from binshift.engine.migration_controller import NO_MOVES, MigrationController
-from binshift.errors import EpochFailed, LogDamaged, ReplayMismatch
+from binshift.errors import EpochFailed, LogDamaged, ReplayMismatch, Retryable
 from binshift.log.log import Log
 from binshift.log.records import terms
 from binshift.log.records.commits import CommitRecord, Part, route_changes, whole_route
@@ -189,30 +189,33 @@ class Coordinator:
             self.migrations.mark_participants_warm(plan.workers)
             self.migrations.apply_record(plan.epoch, plan.moves, self._log.index)
 
-    def replan_if_recorded(self, plan: EpochPlan) -> EpochPlan:
-        """The plan of the next run: the same, unless the epoch has got a record meanwhile."""
+    def replan(self, plan: EpochPlan, error: Exception) -> EpochPlan:
+        """The plan of the next run after ``error``: the same, unless the epoch has got a record, or a task has met a damaged file.
+
+        What an older snapshot leads to is built from that one. Planned moves are given up: their bins stay where they are.
+
+        Raises:
+            LogDamaged: the epoch cannot do without the file, which the message names.
+        """
         with self.lock:
+            if isinstance(error, LogDamaged):
+                plan = self._without_file(plan, error)
             if plan.replay is None and self._log.index.last >= plan.epoch:
                 self.migrations.adopt(plan.epoch, plan.route, plan.moves, self._log.index)
                 return self._replay(plan.epoch, plan.batch)
             return plan
 
-    def replan_without_file(self, plan: EpochPlan, error: LogDamaged) -> EpochPlan:
-        """The plan of the next run after a task has met a damaged file, if the epoch can do without that file.
-
-        What an older snapshot leads to is built from that one. Planned moves are given up: their bins stay where they are.
-
-        Raises:
-            LogDamaged: it cannot; the message names the file.
-        """
-        with self.lock:
-            if error.file is None or not self._log.mark_unusable(error.file):
-                raise error
-            if plan.replay is not None or not len(plan.moves):
-                return plan
-            self.migrations.abandon(plan.epoch)
-            self.migrations.give_up(f"a file of the log is damaged: {error}")
-            return self.plan(plan.epoch, plan.batch, plan.workers)
+    def _without_file(self, plan: EpochPlan, damage: LogDamaged) -> EpochPlan:
+        try:
+            if damage.file is None or not self._log.mark_unusable(damage.file):
+                raise damage
+        except Retryable:  # the file will be met again
+            return plan
+        if plan.replay is not None or not len(plan.moves):
+            return plan
+        self.migrations.abandon(plan.epoch)
+        self.migrations.give_up(f"a file of the log is damaged: {damage}")
+        return self.plan(plan.epoch, plan.batch, plan.workers)
 
     def take_reports(self, reports: Sequence[BackgroundReport], silent: Sequence[Worker] = (), why: str = "") -> None:
         """Apply the reports of a round's job (see `BackgroundScheduler.take_reports`); damaged files are rewritten.

@@ -144,7 +144,6 @@ class EpochLoop(Generic[Batch]):
         bring_up = frozenset[Worker]()
         for run in range(self.limits.attempts_max):
             self.progress = begun.at(EpochStage.EXECUTORS, run, self._trouble)
-            plan = self.coordinator.replan_if_recorded(plan) if run else plan
             plan, executors = self._executor_wait().wait_for(plan, self._go_on)
             self._seen = {w: seen for w, seen in self._seen.items() if executors.get(w) == seen}
             bring_up |= frozenset(plan.needed) - self._seen.keys()
@@ -201,25 +200,19 @@ class EpochLoop(Generic[Batch]):
 
     def _failed(self, plan: EpochPlan, run: int, error: Exception) -> EpochPlan:
         """The plan of the next run; raises what nothing can be done about."""
-        if isinstance(error, LogDamaged):
-            return self._replan_without_file(plan, error)
         self._task_failures += isinstance(error, TaskFailed)
-        if not isinstance(error, Retryable) or self._task_failures == TASK_FAILURES_MAX:
-            self.coordinator.abandon(plan)
-            raise error
-        self._trouble = str(error)
-        level = logging.INFO if isinstance(error, NeedsBringUp) else logging.WARNING
-        log.log(level, "epoch %s, run %s failed and is made again: %s", plan.epoch, run, error)
-        return plan
-
-    def _replan_without_file(self, plan: EpochPlan, damage: LogDamaged) -> EpochPlan:
         try:
-            return self.coordinator.replan_without_file(plan, damage)
-        except Retryable:  # the file will be met again
-            return plan
-        except LogDamaged:
+            if not isinstance(error, Retryable | LogDamaged) or self._task_failures == TASK_FAILURES_MAX:
+                raise error
+            following = self.coordinator.replan(plan, error)
+        except Exception:  # whatever ends the query
             self.coordinator.abandon(plan)
             raise
+        if isinstance(error, Retryable):
+            self._trouble = str(error)
+            level = logging.INFO if isinstance(error, NeedsBringUp) else logging.WARNING
+            log.log(level, "epoch %s, run %s failed and is made again: %s", plan.epoch, run, error)
+        return following
 
     def _run(
         self, batch: Batch, plan: EpochPlan, run: int, executors: Mapping[Worker, Executor], bring_up: frozenset[Worker]
