@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
 import pyarrow as pa
@@ -26,7 +26,7 @@ def temporary(session: SparkSession) -> list[Path]:
 def job(session: SparkSession, size: int, fails: bool = False) -> list[object]:
     """One job whose function has this many bytes, like one with the file lists of many bins; returns what it collected."""
     content = os.urandom(size)
-    with collecting(session.sparkContext) as collected:
+    with collecting(session.sparkContext) as collected, ExitStack() as shared:
 
         def carries(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield from batches
@@ -34,7 +34,7 @@ def job(session: SparkSession, size: int, fails: bool = False) -> list[object]:
             if fails:
                 raise ValueError("as a task may")
 
-        frame = session.range(0, 2, 1, 2).mapInArrow(handed(session.sparkContext, carries, collected), "id long")
+        frame = session.range(0, 2, 1, 2).mapInArrow(handed(session.sparkContext, carries, shared), "id long")
         with pytest.raises(Exception, match="as a task may") if fails else nullcontext():
             frame.write.format("noop").mode("append").save()
         return list(collected.value)

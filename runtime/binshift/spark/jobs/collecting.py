@@ -11,7 +11,7 @@ writes for it in the driver's temporary folder. So large functions are broadcast
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 import pyarrow as pa
 from pyspark import Broadcast, SparkContext, cloudpickle
@@ -21,9 +21,6 @@ Batches = Iterator[pa.RecordBatch]
 
 LARGE_BYTES = 512 * 1024
 """Functions of this size and above are broadcast; well below PySpark's own limit."""
-
-_broadcasts: dict[int, list[Broadcast[bytes]]] = {}
-"""Of running jobs, by their accumulators."""
 
 
 class Collected(AccumulatorParam[list[object]]):
@@ -43,14 +40,10 @@ class Collected(AccumulatorParam[list[object]]):
 def collecting(context: SparkContext) -> Iterator[Accumulator[list[object]]]:
     """An accumulator for the jobs that run in this context; its value must be read in it, too."""
     made = context.accumulator([], Collected())
-    _broadcasts[made.aid] = []
     try:
         yield made
     finally:
         _accumulatorRegistry.pop(made.aid, None)
-        for each in _broadcasts.pop(made.aid):
-            with suppress(Exception):  # Spark may have ended, and its folder with it
-                each.destroy()
 
 
 class Handed:
@@ -66,13 +59,16 @@ class Handed:
         return function(batches)
 
 
-def handed(
-    context: SparkContext, function: Callable[[Batches], Batches], collected: Accumulator[list[object]]
-) -> Handed:
-    """The same function, for the jobs of ``collected`` only, in a form that is released completely, however large it is."""
+def handed(context: SparkContext, function: Callable[[Batches], Batches], job: ExitStack) -> Handed:
+    """The same function, until the end of ``job``, in a form that is released completely with it, however large it is."""
     content: bytes = cloudpickle.dumps(function)  # type: ignore[no-untyped-call]
     if len(content) < LARGE_BYTES:
         return Handed(content)
     made = context.broadcast(content)
-    _broadcasts[collected.aid].append(made)
+    job.callback(_destroy, made)
     return Handed(made)
+
+
+def _destroy(broadcast: Broadcast[bytes]) -> None:
+    with suppress(Exception):  # Spark may have ended, and its folder with it
+        broadcast.destroy()

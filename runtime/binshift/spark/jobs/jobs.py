@@ -131,7 +131,7 @@ class SparkJobs:
             if self.pipeline.drained:  # a part of the epoch runs before its plan is complete
                 ready()
             with self.watch.over("epoch", needed):
-                run = self._run(plan, on.parts, collected, shared)
+                run = self._run(plan, on.parts, shared)
                 result = self._result(run, read, specs, collected)
                 if not self.pipeline.drained:
                     ready()
@@ -140,15 +140,9 @@ class SparkJobs:
                 self.observed.append((plan.epoch, metrics_of(run.ran)))
             return [each for each in collected.value if isinstance(each, Summary)]
 
-    def _run(
-        self,
-        plan: EpochPlan,
-        on: Mapping[Worker, Executor],
-        collected: Accumulator[list[object]],
-        shared: ExitStack,
-    ) -> PinnedRun:
+    def _run(self, plan: EpochPlan, on: Mapping[Worker, Executor], shared: ExitStack) -> PinnedRun:
         first = plan.epoch == BEFORE_FIRST + 1
-        return PinnedRun(self.jvm, plan.route, plan.workers, on, collected, shared, plan.batch.batch_time_ms, first)
+        return PinnedRun(self.jvm, plan.route, plan.workers, on, shared, plan.batch.batch_time_ms, first)
 
     def _result(
         self, pinned: PinnedRun, batch: DataFrame, specs: Sequence[EpochSpec], collected: Accumulator[list[object]]
@@ -187,9 +181,9 @@ class SparkJobs:
     ) -> None:
         base = self._beside.range(0, len(specs), 1, len(specs))
         pinned, places = placed(self.jvm, base, [spec.worker for spec in specs], on)
-        with collecting(self._beside.sparkContext) as collected:
+        with collecting(self._beside.sparkContext) as collected, ExitStack() as shared:
             function = BackgroundFunction(tuple(specs), places, self.environment, collected)
-            small = handed(self._beside.sparkContext, function, collected)
+            small = handed(self._beside.sparkContext, function, shared)
             try:
                 with self.watch.over("round", on):
                     pinned.mapInArrow(small, "id long").write.format("noop").mode("append").save()

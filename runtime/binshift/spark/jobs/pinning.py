@@ -7,7 +7,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
@@ -34,8 +33,7 @@ class PinnedRun:
         route: the owner of each bin.
         workers: of the tasks, in the order of the partitions.
         on: their executors.
-        collected: gets what tasks report.
-        shared: releases rows that were kept for several readers.
+        shared: releases functions, and rows that were kept for several readers.
         time_ms: the batch's time, milliseconds since 1970.
         first: whether it is a run of the first epoch.
         ran: gets the frames with the program's stateless parts behind the batch.
@@ -45,7 +43,6 @@ class PinnedRun:
     route: Route
     workers: tuple[Worker, ...]
     on: Mapping[Worker, Executor]
-    collected: Accumulator[list[object]]
     shared: ExitStack
     time_ms: int
     first: bool = False
@@ -88,7 +85,7 @@ class PinnedRun:
         return tuple(Place(worker, self.on[worker].host) for worker in self.workers)
 
     def _mapped(self, rows: DataFrame, function: Any, schema: StructType) -> DataFrame:
-        return self.jvm.map_in_arrow(rows, handed(rows.sparkSession.sparkContext, function, self.collected), schema)
+        return self.jvm.map_in_arrow(rows, handed(rows.sparkSession.sparkContext, function, self.shared), schema)
 
 
 def placed(

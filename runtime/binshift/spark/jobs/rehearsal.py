@@ -16,7 +16,6 @@ from binshift.engine.ports import Executor
 from binshift.errors import Retryable
 from binshift.model import Term, Worker
 from binshift.routing import Route
-from binshift.spark.jobs.collecting import collecting
 from binshift.spark.jobs.pinning import PinnedRun
 from binshift.spark.jobs.watch import JobWatch
 from binshift.spark.plan.pipeline import CompiledStage, Pipeline
@@ -100,12 +99,8 @@ class Rehearsal:
             zone = self._spark.conf.get("spark.sql.session.timeZone")
             return NothingStored(to_arrow_schema(hole.schema, timezone=zone))
 
-        with (
-            collecting(self._spark.sparkContext) as nothing,
-            self._watch.over("rehearsal", on),
-            ExitStack() as shared,
-        ):
-            run = PinnedRun(self._jvm, route, workers, on, nothing, shared, time_ms=0)
+        with self._watch.over("rehearsal", on), ExitStack() as shared:
+            run = PinnedRun(self._jvm, route, workers, on, shared, time_ms=0)
             run.result(self._pipeline, rows, warm, nothing_stored).write.format("noop").mode("append").save()
 
     def _first(self, route: Route, workers: tuple[Worker, ...]) -> Iterator[DataFrame]:
