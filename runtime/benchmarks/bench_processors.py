@@ -36,8 +36,8 @@ from binshift.operators.contract import BIN_COLUMN, EpochContext, EpochState, In
 from binshift.operators.group_states import GroupStates
 from binshift.operators.processor.operator import TimeMode
 from binshift.operators.timed_states import Timeout
+from binshift.spark.tasks.frame_parts import FrameConf
 from binshift.spark.tasks.pandas_calls import PandasFunction
-from binshift.spark.tasks.pandas_frames import PandasConf
 from binshift.spark.testing.processing import Processing
 from binshift.store.engine.contract import KeyValueStore, StoreLimits
 from binshift.store.engine.lmdb_store import open_lmdb
@@ -127,7 +127,7 @@ def function() -> Operator:
     rows, state = to_arrow_schema(ROWS, timezone="UTC"), to_arrow_schema(VALUE, timezone="UTC")
     command: bytes = cast(Any, cloudpickle).dumps((counted, None))
     none = Timeout.NONE
-    called = PandasFunction(command, VALUE, ROWS, rows, none.value, watermark=False, conf=PandasConf("UTC"))
+    called = PandasFunction(command, VALUE, ROWS, rows, none.value, watermark=False, conf=FrameConf("UTC"))
     return GroupStates(called, pa.schema([rows.field("k")]), rows, state, rows, none)
 
 

@@ -25,8 +25,9 @@ from binshift.operators.processor.evolution import Rules, evolve, variables_of
 from binshift.operators.processor.operator import INITIAL_COLUMN, StatefulProcessing, TimeMode
 from binshift.rows import RowCodec
 from binshift.spark.stages.definitions import defined
+from binshift.spark.tasks.frame_parts import FrameConf
 from binshift.spark.tasks.processor_calls import PickledProcessor
-from binshift.spark.tasks.processor_frames import FrameConf, FrameFormat
+from binshift.spark.tasks.processor_frames import FrameFormat
 from binshift.spark.tasks.processor_rows import RowFormat
 from binshift.spark.testing.processing import FRAMES, command_of, numbered
 from binshift.store.engine.contract import KeyValueStore

@@ -27,7 +27,8 @@ from pyspark.sql.types import (
 )
 
 from binshift.errors import UserFunctionFailed
-from binshift.spark.tasks.pandas_frames import Frames, PandasConf, ReturnedFrames, keys_of
+from binshift.spark.tasks.frame_parts import FrameConf
+from binshift.spark.tasks.pandas_frames import Frames, ReturnedFrames, keys_of
 from binshift.spark.tasks.state_values import StateValues
 
 PAIR = StructType([StructField("x", LongType()), StructField("at", TimestampType())])
@@ -83,7 +84,7 @@ def rows_of(**columns: list[Any]) -> pa.RecordBatch:
 
 def test_nulls_of_one_key_do_not_change_the_types_of_another() -> None:
     """Whole numbers with a null are floats in pandas, but only in the frames that have one."""
-    frames = Frames(rows_of(k=["a", "a", "b", "c"], n=[1, 2, None, 4]), PandasConf("UTC"))
+    frames = Frames(rows_of(k=["a", "a", "b", "c"], n=[1, 2, None, 4]), FrameConf("UTC"))
     found = [next(frames.of(*bounds)) for bounds in ((0, 2), (2, 3), (3, 4))]
     assert [str(each["n"].dtype) for each in found] == ["int64", "float64", "int64"]
     assert [list(each.index) for each in found] == [[0, 1], [0], [0]]
@@ -93,7 +94,7 @@ def test_nulls_of_one_key_do_not_change_the_types_of_another() -> None:
 
 def test_frames_are_cut_and_can_be_changed() -> None:
     """A function may write to a frame; the frames of other keys stay as they are."""
-    frames = Frames(rows_of(n=[1, 2, 3, 4]), PandasConf("UTC", frame_rows_max=2))
+    frames = Frames(rows_of(n=[1, 2, 3, 4]), FrameConf("UTC", records_max=2))
     first, second = frames.of(0, 3)
     assert (first["n"].tolist(), second["n"].tolist()) == ([1, 2], [3])
     with pd.option_context("mode.chained_assignment", "raise"):
@@ -104,14 +105,14 @@ def test_frames_are_cut_and_can_be_changed() -> None:
 
 def test_keys_have_the_types_of_numpy_unless_they_are_null() -> None:
     """As PySpark gives them to a function."""
-    keys = keys_of(rows_of(n=[1, None], s=["a", None]), PandasConf("UTC"))
+    keys = keys_of(rows_of(n=[1, None], s=["a", None]), FrameConf("UTC"))
     assert [type(each).__name__ for key in keys for each in key] == ["int64", "str", "float64", "NoneType"]
 
 
 def test_results_are_converted_when_there_are_many() -> None:
     """A call holds no more returned rows than one frame may have."""
     schema = StructType([StructField("n", LongType())])
-    returned = ReturnedFrames(schema, to_arrow_schema(schema), PandasConf("UTC", frame_rows_max=2))
+    returned = ReturnedFrames(schema, to_arrow_schema(schema), FrameConf("UTC", records_max=2))
     for at in range(4):
         returned.add(pd.DataFrame({"n": [at]}))
     assert [each.num_rows for each in returned.batches] == [3]

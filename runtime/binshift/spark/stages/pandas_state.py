@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -22,11 +22,10 @@ from binshift.spark.plan.catalyst import Catalyst, analyzed, sequence
 from binshift.spark.plan.eventtime import expiry_ms, marked
 from binshift.spark.plan.stage import Due, RowsStage, numbered_schema
 from binshift.spark.stages.buffers import is_storable
+from binshift.spark.stages.processor_conf import frame_conf
 from binshift.spark.stages.vectorised import vectorised_of
 from binshift.spark.tasks.pandas_calls import PandasFunction
-from binshift.spark.tasks.pandas_frames import PandasConf
 
-ROWS_UNLIMITED = 2**31 - 1
 DUE = {Timeout.NONE: Due.NEVER, Timeout.EVENT_TIME: Due.WATERMARK, Timeout.PROCESSING_TIME: Due.CLOCK}
 
 
@@ -100,34 +99,17 @@ class _Compiled:
             output,
             self.timeout.value,
             self.watermark,
-            pandas_conf(self.rows.sparkSession),
+            frame_conf(self.rows.sparkSession),
         )
         return GroupStates(called, keys, rows, state, output, self.timeout, late)
 
     def _schemas(self) -> tuple[pa.Schema, pa.Schema, pa.Schema, pa.Schema]:
         """Of keys, rows, state and output."""
         keys, rows, state, output = (
-            to_arrow_schema(StructType(list(each)), timezone=pandas_conf(self.rows.sparkSession).timezone)
+            to_arrow_schema(StructType(list(each)), timezone=frame_conf(self.rows.sparkSession).timezone)
             for each in (self.keys, self.rows.schema, self.state, self.output)
         )
         return keys, rows, state, output
-
-
-def pandas_conf(spark: SparkSession) -> PandasConf:
-    """The user's conf; an epoch's session has another one."""
-
-    def enabled(key: str) -> bool:
-        return str(spark.conf.get(key)).lower() == "true"
-
-    rows_max = int(str(spark.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch")))
-    return PandasConf(
-        str(spark.conf.get("spark.sql.session.timeZone")),
-        enabled("spark.sql.legacy.execution.pandas.groupedMap.assignColumnsByName"),
-        enabled("spark.sql.execution.pandas.convertToArrowArraySafely"),
-        enabled("spark.sql.execution.pythonUDF.pandas.intToDecimalCoercionEnabled"),
-        enabled("spark.sql.execution.pythonUDF.pandas.preferIntExtensionDtype"),
-        rows_max if rows_max > 0 else ROWS_UNLIMITED,
-    )
 
 
 def _late_by(rows: DataFrame, at: int) -> Column:

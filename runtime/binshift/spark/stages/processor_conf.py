@@ -1,4 +1,4 @@
-"""The user's conf of a processor, read when its query starts, before an epoch's session changes it."""
+"""The user's conf of functions on frames and of processors, read when the query starts, before an epoch's session changes it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, cast
 from pyspark.sql import SparkSession
 
 from binshift.operators.processor.evolution import ENCODING_CONF, THRESHOLD_CONF, Encoding, Rules
-from binshift.spark.tasks.processor_frames import FrameConf
+from binshift.spark.tasks.frame_parts import FrameConf
 
 
 def rules_of(spark: SparkSession) -> Rules:
@@ -20,7 +20,7 @@ def frame_conf(spark: SparkSession) -> FrameConf:
     """How frames are made."""
 
     def flag(name: str) -> bool:
-        return str(spark.conf.get(name)) == "true"
+        return str(spark.conf.get(name)).lower() == "true"
 
     records = int(spark.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch") or 0)
     return FrameConf(

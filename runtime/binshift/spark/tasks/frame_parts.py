@@ -1,13 +1,59 @@
-"""Frames of pandas cut into parts and joined again, many small ones at once: pandas' own functions are made for few large frames."""
+"""What all functions on frames of pandas share: the user's conf for them, and cutting and joining many small ones at once.
+
+pandas' own functions are made for few large frames.
+"""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+from pyspark.sql.conversion import ArrowBatchTransformer, PandasToArrowConversion
+from pyspark.sql.types import StructType
+
+
+@dataclass(frozen=True)
+class FrameConf:
+    """The user's conf by which Spark converts frames.
+
+    Attributes:
+        timezone: of the session.
+        records_max: the most rows of a frame.
+        bytes_max: the most bytes of a frame, as Arrow has them; estimated by the average row.
+        safe: whether values that do not fit a type are errors.
+        by_name: whether columns of the output are found by name.
+        int_to_decimal: whether whole numbers may become decimals.
+        nullable_ints: whether columns of whole numbers have pandas' own type for gaps.
+    """
+
+    timezone: str
+    records_max: int = 10_000
+    bytes_max: int = (1 << 31) - 1
+    safe: bool = False
+    by_name: bool = True
+    int_to_decimal: bool = False
+    nullable_ints: bool = False
+
+    def series_of(self, rows: pa.RecordBatch) -> list[Any]:
+        """The columns as PySpark gives them to functions."""
+        return ArrowBatchTransformer.to_pandas(rows, timezone=self.timezone, prefer_int_ext_dtype=self.nullable_ints)
+
+    def to_arrow(self, returned: Any, schema: StructType) -> pa.RecordBatch:
+        """A returned frame, or frames, each the columns of a struct, as PySpark converts them."""
+        return PandasToArrowConversion.convert(
+            returned,
+            schema,
+            timezone=self.timezone,
+            safecheck=self.safe,
+            arrow_cast=True,
+            assign_cols_by_name=self.by_name,
+            int_to_decimal_coercion_enabled=self.int_to_decimal,
+        )
 
 
 def rows_of(frame: pd.DataFrame, start: int, stop: int) -> pd.DataFrame:

@@ -22,7 +22,8 @@ from pyspark.util import fail_on_stopiteration
 from binshift.operators.contract import EpochContext
 from binshift.operators.group_states import Called, Calls, Groups
 from binshift.operators.timed_states import Changed, Stored
-from binshift.spark.tasks.pandas_frames import Frames, PandasConf, ReturnedFrames, keys_of
+from binshift.spark.tasks.frame_parts import FrameConf
+from binshift.spark.tasks.pandas_frames import Frames, ReturnedFrames, keys_of
 from binshift.spark.tasks.state_values import StateValues
 
 
@@ -46,7 +47,7 @@ class PandasFunction:
     output: pa.Schema
     timeout: str
     watermark: bool
-    conf: PandasConf
+    conf: FrameConf
 
     def begin(self, context: EpochContext) -> Calls:
         """The function is unpickled for each run, as in Spark: what it keeps to itself begins again."""

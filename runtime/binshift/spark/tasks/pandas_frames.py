@@ -9,38 +9,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from pyspark.sql.conversion import ArrowBatchTransformer, PandasToArrowConversion
 from pyspark.sql.types import StructType
 
 from binshift.rows import of_type
-from binshift.spark.tasks.frame_parts import joined, rows_of
-
-
-@dataclass(frozen=True)
-class PandasConf:
-    """The conf of the user's session by which Spark converts.
-
-    Attributes:
-        timezone: of the session.
-        by_name: whether returned columns with names are found by them.
-        safe: whether values that do not fit the declared type are errors.
-        int_to_decimal: whether whole numbers may become decimals.
-        int_extension: whether whole numbers have pandas' extension types.
-        frame_rows_max: rows in one frame.
-    """
-
-    timezone: str
-    by_name: bool = True
-    safe: bool = False
-    int_to_decimal: bool = False
-    int_extension: bool = False
-    frame_rows_max: int = 10_000
+from binshift.spark.tasks.frame_parts import FrameConf, joined, rows_of
 
 
 class Frames:
@@ -51,7 +28,7 @@ class Frames:
         conf: of the user's session.
     """
 
-    def __init__(self, rows: pa.RecordBatch, conf: PandasConf) -> None:
+    def __init__(self, rows: pa.RecordBatch, conf: FrameConf) -> None:
         self._rows, self._conf = rows, conf
         self._types_vary = np.zeros(rows.num_rows + 1, dtype=np.int64)
         filled: list[pa.Array] = []
@@ -63,9 +40,9 @@ class Frames:
         self._whole = self._frame(pa.RecordBatch.from_arrays(filled, schema=rows.schema))
 
     def of(self, start: int, end: int) -> Iterator[pd.DataFrame]:
-        """The rows from ``start`` to before ``end``, in frames of at most `PandasConf.frame_rows_max` rows, each counted from 0."""
-        for begin in range(start, end, self._conf.frame_rows_max):
-            stop = min(end, begin + self._conf.frame_rows_max)
+        """The rows from ``start`` to before ``end``, in frames of at most `FrameConf.records_max` rows, each counted from 0."""
+        for begin in range(start, end, self._conf.records_max):
+            stop = min(end, begin + self._conf.records_max)
             if self._types_vary[stop] > self._types_vary[begin]:
                 yield self._frame(self._rows.slice(begin, stop - begin))
             else:
@@ -76,26 +53,21 @@ class Frames:
         return pd.DataFrame(columns=self._whole.columns)
 
     def _frame(self, rows: pa.RecordBatch) -> pd.DataFrame:
-        return pd.concat(series_of(rows, self._conf), axis=1)
+        return pd.concat(self._conf.series_of(rows), axis=1)
 
 
-def series_of(rows: pa.RecordBatch, conf: PandasConf) -> list[Any]:
-    """The columns as PySpark gives them to functions."""
-    return ArrowBatchTransformer.to_pandas(rows, timezone=conf.timezone, prefer_int_ext_dtype=conf.int_extension)
-
-
-def keys_of(keys: pa.RecordBatch, conf: PandasConf) -> list[tuple[Any, ...]]:
+def keys_of(keys: pa.RecordBatch, conf: FrameConf) -> list[tuple[Any, ...]]:
     """Each key as PySpark gives it to functions: a tuple of NumPy's or pandas' values."""
     return list(zip(*(_scalars(keys, at, conf) for at in range(keys.num_columns)), strict=True))
 
 
-def _scalars(keys: pa.RecordBatch, at: int, conf: PandasConf) -> list[Any]:
+def _scalars(keys: pa.RecordBatch, at: int, conf: FrameConf) -> list[Any]:
     column, schema = keys.column(at), pa.schema([keys.schema.field(at)])
     if column.null_count and (pa.types.is_integer(column.type) or pa.types.is_boolean(column.type)):
-        null = series_of(pa.RecordBatch.from_arrays([column.filter(column.is_null()).slice(0, 1)], schema=schema), conf)
-        known = iter(_elements(series_of(pa.RecordBatch.from_arrays([column.drop_null()], schema=schema), conf)[0]))
+        null = conf.series_of(pa.RecordBatch.from_arrays([column.filter(column.is_null()).slice(0, 1)], schema=schema))
+        known = iter(_elements(conf.series_of(pa.RecordBatch.from_arrays([column.drop_null()], schema=schema))[0]))
         return [next(known) if valid else null[0][0] for valid in column.is_valid().to_pylist()]
-    return _elements(series_of(pa.RecordBatch.from_arrays([column], schema=schema), conf)[0])
+    return _elements(conf.series_of(pa.RecordBatch.from_arrays([column], schema=schema))[0])
 
 
 def _elements(series: Any) -> list[Any]:
@@ -114,7 +86,7 @@ class ReturnedFrames:
         conf: of the user's session.
     """
 
-    def __init__(self, schema: StructType, output: pa.Schema, conf: PandasConf) -> None:
+    def __init__(self, schema: StructType, output: pa.Schema, conf: FrameConf) -> None:
         self._schema, self._output, self._conf = schema, output, conf
         self._frames: list[pd.DataFrame] = []
         self._rows = 0
@@ -125,21 +97,13 @@ class ReturnedFrames:
         if len(frame):
             self._frames.append(frame)
             self._rows += len(frame)
-            if self._rows > self._conf.frame_rows_max:
+            if self._rows > self._conf.records_max:
                 self.flush()
 
     def flush(self) -> None:
         """Convert what has been collected."""
         if self._frames:
-            converted = PandasToArrowConversion.convert(
-                self._concatenated(self._frames),
-                self._schema,
-                timezone=self._conf.timezone,
-                safecheck=self._conf.safe,
-                arrow_cast=True,
-                assign_cols_by_name=self._conf.by_name,
-                int_to_decimal_coercion_enabled=self._conf.int_to_decimal,
-            )
+            converted = self._conf.to_arrow(self._concatenated(self._frames), self._schema)
             typed = [of_type(each, field.type) for each, field in zip(converted.columns, self._output, strict=True)]
             self.batches.append(pa.RecordBatch.from_arrays(typed, schema=self._output))
             self._frames, self._rows = [], 0

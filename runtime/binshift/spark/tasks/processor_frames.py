@@ -18,44 +18,16 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.errors import PySparkValueError
-from pyspark.sql.conversion import ArrowBatchTransformer, PandasToArrowConversion
+from pyspark.sql.conversion import ArrowBatchTransformer
 from pyspark.sql.types import StructField, StructType
 
-from binshift.spark.tasks.frame_parts import joined, rows_of
+from binshift.spark.tasks.frame_parts import FrameConf, joined, rows_of
 
 OUTPUT_ROWS_MAX = 32_768
 """Rows that are converted together."""
 
 OUTPUT_FRAMES_MAX = 2_048
 """Frames that are converted together."""
-
-
-@dataclass(frozen=True)
-class FrameConf:
-    """The user's conf that decides about frames.
-
-    Attributes:
-        timezone: of the session.
-        records_max: the most rows of a frame.
-        bytes_max: the most bytes of a frame, as Arrow has them; estimated by the average row.
-        safe: whether values that do not fit a type are errors.
-        by_name: whether columns of the output are found by name.
-        int_to_decimal: whether whole numbers may become decimals.
-        nullable_ints: whether columns of whole numbers have pandas' own type for gaps.
-    """
-
-    timezone: str
-    records_max: int
-    bytes_max: int
-    safe: bool
-    by_name: bool
-    int_to_decimal: bool
-    nullable_ints: bool
-
-    def to_pandas(self, batch: pa.RecordBatch, names: list[str]) -> pd.DataFrame:
-        """A frame of the batch, with the column types that frames made of Python values have."""
-        series = ArrowBatchTransformer.to_pandas(batch, timezone=self.timezone, prefer_int_ext_dtype=self.nullable_ints)
-        return pd.DataFrame({at: _widened(each) for at, each in enumerate(series)}).set_axis(names, axis=1)
 
 
 @dataclass(frozen=True)
@@ -79,7 +51,7 @@ class FrameFormat:
         columns = []
         for column in batch.columns:
             whole = _whole(column)
-            values = self.conf.to_pandas(_batch([whole]), ["key"])["key"].tolist()
+            values = _widened(self.conf.series_of(_batch([whole]))[0]).tolist()
             gaps = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False)) if whole is not column else ()
             missing = None if pa.types.is_boolean(column.type) else float("nan")
             for at in gaps:
@@ -116,7 +88,7 @@ class FrameInput:
         average = max(batch.nbytes / max(batch.num_rows, 1), 1.0)
         self._rows_max = max(min(conf.records_max, int(conf.bytes_max / average)), 1)
         whole = [_whole(column) for column in batch.columns]
-        self._frame = conf.to_pandas(_batch(whole), names)
+        self._frame = self._to_pandas(_batch(whole))
         gapped = [at for at, column in enumerate(batch.columns) if whole[at] is not column]
         gaps = np.zeros(batch.num_rows, dtype=np.int64)
         for at in gapped:
@@ -130,8 +102,13 @@ class FrameInput:
 
     def _slice(self, start: int, stop: int) -> pd.DataFrame:
         if self._gaps is not None and self._gaps[start] != self._gaps[stop]:
-            return self._conf.to_pandas(self._batch.slice(start, stop - start), self._names)
+            return self._to_pandas(self._batch.slice(start, stop - start))
         return rows_of(self._frame, start, stop)
+
+    def _to_pandas(self, batch: pa.RecordBatch) -> pd.DataFrame:
+        """A frame of the batch, with the column types that frames made of Python values have."""
+        columns = map(_widened, self._conf.series_of(batch))
+        return pd.DataFrame(dict(enumerate(columns))).set_axis(self._names, axis=1)
 
 
 class FrameOutput:
@@ -174,16 +151,7 @@ class FrameOutput:
         return StructType([StructField("_0", self._schema)])
 
     def _converted(self, frame: pd.DataFrame) -> pa.RecordBatch:
-        batch = PandasToArrowConversion.convert(
-            [frame],
-            self._wrapped,
-            timezone=self._conf.timezone,
-            safecheck=self._conf.safe,
-            arrow_cast=True,
-            assign_cols_by_name=self._conf.by_name,
-            int_to_decimal_coercion_enabled=self._conf.int_to_decimal,
-        )
-        return ArrowBatchTransformer.flatten_struct(batch)
+        return ArrowBatchTransformer.flatten_struct(self._conf.to_arrow([frame], self._wrapped))
 
 
 def _field_names(names: list[str]) -> list[str]:

@@ -24,12 +24,13 @@ from binshift.operators.processor.evolution import History, Rules, evolve, varia
 from binshift.operators.processor.operator import KEY_PREFIX, ROW_PREFIX, StatefulProcessing, TimeMode
 from binshift.rows import RowCodec
 from binshift.spark.stages.definitions import defined
+from binshift.spark.tasks.frame_parts import FrameConf
 from binshift.spark.tasks.processor_calls import PickledProcessor
-from binshift.spark.tasks.processor_frames import FrameConf, FrameFormat
+from binshift.spark.tasks.processor_frames import FrameFormat
 from binshift.spark.tasks.processor_rows import RowFormat
 from binshift.spark.testing.ddl import parse
 
-FRAMES = FrameConf("UTC", 10_000, (1 << 31) - 1, safe=False, by_name=True, int_to_decimal=False, nullable_ints=False)
+FRAMES = FrameConf("UTC")
 """Spark's defaults."""
 
 HASH_SEED = 42
