@@ -90,11 +90,6 @@ def _not_written(place: str, rest: str) -> Exception:
     return TaskFailed(f"a task could not write its rows to {place}{_because(rest)}")
 
 
-def reraise_as(meaning: Exception, error: Exception) -> NoReturn:
-    """Raise the meaning of an error, as returned by `classify`, without the error's long Java trace."""
-    raise meaning from (None if meaning is not error else error.__cause__)
-
-
 def _is_users(traceback: str) -> bool:
     """Whether user code was running: its connection errors are then not Spark's."""
     frames = [line for line in traceback.splitlines() if _is_frame(line)]
@@ -143,5 +138,6 @@ def _first_line(text: str) -> str:
 
 
 def raise_meaning(error: Exception) -> NoReturn:
-    """Raise what an error of Spark means; the original is its cause."""
-    reraise_as(classify(error), error)
+    """Raise what an error of Spark means (see `classify`), without its long Java trace."""
+    meaning = classify(error)
+    raise meaning from (None if meaning is not error else error.__cause__)
