@@ -13,8 +13,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from binshift.engine.coordinator import Coordinator
-from binshift.engine.epoch_loop import EpochLimits, EpochLoop
+from binshift.engine.epoch_loop import EpochLoop
 from binshift.engine.epoch_plan import BatchOffsets, EpochPlan
+from binshift.engine.executor_wait import EpochLimits
 from binshift.engine.housekeeping import Housekeeping
 from binshift.engine.migration_controller import MigrationController
 from binshift.engine.migration_options import MigrationOptions

@@ -18,7 +18,7 @@ from binshift import failpoints
 from binshift.engine.coordinator import Coordinator
 from binshift.engine.epoch_plan import BatchOffsets, EpochPlan
 from binshift.engine.epoch_progress import EpochProgress, EpochStage
-from binshift.engine.executor_wait import ExecutorWait, Lost, hosts
+from binshift.engine.executor_wait import EpochLimits, ExecutorWait, Lost, hosts
 from binshift.engine.ports import Batch, Executor, Placement, Ports
 from binshift.engine.timings import TIMINGS_KEPT, EpochTimings, timings_of
 from binshift.errors import EpochFailed, LogDamaged, NeedsBringUp, Retryable, TaskFailed
@@ -34,21 +34,6 @@ STOP_SECONDS_MAX = 60.0
 STOP_POLL_SECONDS = 0.2
 TASK_FAILURES_MAX = 4
 """Of one epoch, before the query ends: as often as Spark by itself (``spark.task.maxFailures``) has one task fail."""
-
-
-@dataclass(frozen=True)
-class EpochLimits:
-    """Limits for an epoch in trouble.
-
-    Attributes:
-        attempts_max: runs of one epoch before the query fails.
-        executor_wait_seconds: how long an epoch waits for executors if no other worker can take over.
-        lost_worker_seconds: how long it waits for a lost worker before it continues without it.
-    """
-
-    attempts_max: int = 20
-    executor_wait_seconds: float = 60.0
-    lost_worker_seconds: float = 30.0
 
 
 @dataclass
@@ -141,10 +126,11 @@ class EpochLoop(Generic[Batch]):
         offsets = self._read_offsets(begun)
         plan = self.coordinator.plan(epoch, offsets, sorted(self.ports.executors.alive()))
         moving = plan.moving
+        executor_wait = ExecutorWait(self.coordinator, self.ports, self.lost, self.stopping, self.limits)
         bring_up = frozenset[Worker]()
         for run in range(self.limits.attempts_max):
             self.progress = begun.at(EpochStage.EXECUTORS, run, self._trouble)
-            plan, executors = self._executor_wait().wait_for(plan, self._go_on)
+            plan, executors = executor_wait.wait_for(plan, self._go_on)
             self._seen = {w: seen for w, seen in self._seen.items() if executors.get(w) == seen}
             bring_up |= frozenset(plan.needed) - self._seen.keys()
             try:
@@ -169,11 +155,6 @@ class EpochLoop(Generic[Batch]):
         raise EpochFailed(
             f"epoch {epoch} failed {self.limits.attempts_max} times, the last time because {self._trouble}"
         )
-
-    def _executor_wait(self) -> ExecutorWait:
-        limits = self.limits
-        waits = (limits.executor_wait_seconds, limits.lost_worker_seconds)
-        return ExecutorWait(self.coordinator, self.ports, self.lost, self.stopping, *waits)
 
     def _read_offsets(self, begun: EpochProgress) -> BatchOffsets:
         """Of the epoch's input; tried as often as an epoch is run, as nothing is lost while a disk or a store is away."""

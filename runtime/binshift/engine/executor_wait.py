@@ -68,6 +68,21 @@ def hosts(plan: EpochPlan, alive: Sequence[Worker]) -> Mapping[Worker, Worker]:
 
 
 @dataclass(frozen=True)
+class EpochLimits:
+    """Limits for an epoch in trouble.
+
+    Attributes:
+        attempts_max: runs of one epoch before the query fails.
+        executor_wait_seconds: how long an epoch waits for executors if no other worker can take over.
+        lost_worker_seconds: how long it waits for a lost worker before it continues without it.
+    """
+
+    attempts_max: int = 20
+    executor_wait_seconds: float = 60.0
+    lost_worker_seconds: float = 30.0
+
+
+@dataclass(frozen=True)
 class ExecutorWait:
     """See the module.
 
@@ -76,16 +91,14 @@ class ExecutorWait:
         ports: executors, and a clock to wait by.
         lost: gives the bins of lost workers to the others.
         stopping: set when no further epoch must begin; ends every wait.
-        executor_wait_seconds: how long an epoch waits for executors if no other worker can take over.
-        lost_worker_seconds: how long it waits for a lost worker before it continues without it.
+        limits: how long each wait may be.
     """
 
     coordinator: Coordinator
     ports: Ports[Any]
     lost: Lost
     stopping: threading.Event
-    executor_wait_seconds: float = 60.0
-    lost_worker_seconds: float = 30.0
+    limits: EpochLimits
 
     def wait_for(
         self, plan: EpochPlan, go_on: Callable[[EpochPlan, str], None]
@@ -113,10 +126,10 @@ class ExecutorWait:
                 continue
             go_on(plan, f"worker {missing[0]} has no executor")
             waited = self.ports.clock() - started
-            if waited > self.lost_worker_seconds and executors:
+            if waited > self.limits.lost_worker_seconds and executors:
                 log.warning("workers %s are lost: %s continue without them", missing, list(alive))
                 plan = continue_without(self.coordinator, self.lost, plan, missing, alive)
                 started = self.ports.clock()
-            elif waited > self.executor_wait_seconds + self.lost_worker_seconds:
+            elif waited > self.limits.executor_wait_seconds + self.limits.lost_worker_seconds:
                 raise EpochFailed(f"no executor for worker {missing[0]} within {waited:.0f} s; none is registered")
             self.ports.clock.wait(self.stopping, EXECUTOR_POLL_SECONDS)

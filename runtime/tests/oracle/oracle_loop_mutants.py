@@ -12,8 +12,8 @@ import pytest
 from binshift.engine import background_loop, epoch_loop, executor_wait
 from binshift.engine.background_loop import BackgroundLoop
 from binshift.engine.coordinator import Coordinator
-from binshift.engine.epoch_loop import EpochLimits, EpochLoop
-from binshift.engine.executor_wait import ExecutorWait
+from binshift.engine.epoch_loop import EpochLoop
+from binshift.engine.executor_wait import EpochLimits, ExecutorWait
 from binshift.engine.migration_controller import MigrationController
 from binshift.model import Worker
 from simulator import driver
@@ -44,7 +44,11 @@ def failures_of_tasks_not_counted(patch: Patch) -> None:
 def taken_over_at_once(patch: Patch) -> None:
     """A worker that is briefly missing loses its bins."""
     of = ExecutorWait.wait_for
-    patch.setattr(ExecutorWait, "wait_for", lambda self, *how: of(replace(self, lost_worker_seconds=-1.0), *how))
+
+    def hasty(self: ExecutorWait, *how: Any) -> Any:
+        return of(replace(self, limits=replace(self.limits, lost_worker_seconds=-1.0)), *how)
+
+    patch.setattr(ExecutorWait, "wait_for", hasty)
 
 
 def refuse_takeover(patch: Patch) -> None:

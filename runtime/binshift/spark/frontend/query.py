@@ -15,7 +15,8 @@ from pyspark.sql import SparkSession
 from binshift.engine.background_loop import BackgroundLoop
 from binshift.engine.coordinator import Coordinator
 from binshift.engine.dataflow import Dataflow
-from binshift.engine.epoch_loop import EpochLimits, EpochLoop
+from binshift.engine.epoch_loop import EpochLoop
+from binshift.engine.executor_wait import EpochLimits
 from binshift.engine.housekeeping import Housekeeping
 from binshift.engine.migration_controller import MigrationController
 from binshift.engine.migration_options import MigrationOptions
