@@ -8,15 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from binshift.engine.background_loop import BackgroundLoop
-from binshift.engine.coordinator import Coordinator
 from binshift.engine.dataflow import Dataflow
-from binshift.engine.epoch_loop import EpochLoop
 from binshift.engine.executor_wait import EpochLimits
-from binshift.engine.housekeeping import Housekeeping
-from binshift.engine.migration_controller import MigrationController
 from binshift.engine.ports import Ports
-from binshift.engine.target_controller import TargetController
 from binshift.errors import EpochFailed
 from binshift.log.log import Log
 from binshift.model import Worker
@@ -53,18 +47,22 @@ class Driver:
             grace_seconds=tuning.grace_seconds,
             nonce=self.process.name,
         )
-        self.migrations = MigrationController(world.policy, flows, self.log.term, world.clock)
-        house = Housekeeping(self.log, tuning.manifest_every_epochs, tuning.collect_every_epochs, world.clock)
-        self.coordinator = Coordinator(self.log, flows, self.migrations, house, tuning.undo)
-        self.targets = TargetController(self.log, self.coordinator, tuning.defaults)
         self.batches, self._jobs = SimulatedBatches(world), SimulatedJobs(world, self.process)
-        ports = Ports(SimulatedExecutors(world), self._jobs, self.batches, world.clock)
-        lost = self.targets.replace_lost if tuning.take_over else _refuse_takeover
-        limits = EpochLimits(tuning.attempts_max, 0.0, tuning.lost_worker_seconds)
-        epochs = EpochLoop[Batch](self.coordinator, ports, lost, limits)
-        wait_seconds = tuning.executor_wait_seconds
-        background = BackgroundLoop(self.coordinator, ports, self.targets, house, epochs.in_epoch, wait_seconds)
-        self.dataflow = Dataflow(self.log, self.coordinator, self.targets, epochs, background)
+        self.dataflow = Dataflow.over(
+            Ports(SimulatedExecutors(world), self._jobs, self.batches, world.clock),
+            self.log,
+            flows,
+            world.policy,
+            tuning.defaults,
+            EpochLimits(tuning.attempts_max, 0.0, tuning.lost_worker_seconds),
+            manifest_every_epochs=tuning.manifest_every_epochs,
+            collect_every_epochs=tuning.collect_every_epochs,
+            wait_seconds=tuning.executor_wait_seconds,
+            lost=None if tuning.take_over else _refuse_takeover,
+            undo=tuning.undo,
+        )
+        self.coordinator, self.targets = self.dataflow.coordinator, self.dataflow.targets
+        self.migrations = self.coordinator.migrations
         self.dataflow.resume()
 
     def epoch(self, batch: Batch) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from binshift.engine.background_scheduler import BackgroundScheduler
 from binshift.engine.bin_records import BinRecords
-from binshift.engine.clock import Clock, SystemClock
+from binshift.engine.clock import Clock
 from binshift.engine.copies import Copies
 from binshift.engine.migrations import History, Migration, MigrationPolicy, Request
 from binshift.engine.pacer import CopyRate, Pacer
@@ -62,14 +62,12 @@ class MigrationController:
         bytes_copied: to workers that were about to own the bins, in all.
     """
 
-    def __init__(
-        self, policy: MigrationPolicy, operators: Sequence[str], term: Term, clock: Clock | None = None
-    ) -> None:
+    def __init__(self, policy: MigrationPolicy, operators: Sequence[str], term: Term, clock: Clock) -> None:
         self.lock = threading.RLock()
         """Held by each caller: the epoch's thread, the background's, and those of requests."""
         self.running: Callable[[], bool] = lambda: True
         """Whether the query runs; a migration of one that does not will never end by itself."""
-        self.clock = clock or SystemClock()
+        self.clock = clock
         self.policy = policy
         self.operators = tuple(operators)
         self.copies = Copies(self.operators)

@@ -12,17 +12,11 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from binshift.engine.background_loop import BackgroundLoop
-from binshift.engine.coordinator import Coordinator
 from binshift.engine.dataflow import Dataflow
-from binshift.engine.epoch_loop import EpochLoop
 from binshift.engine.executor_wait import EpochLimits
-from binshift.engine.housekeeping import Housekeeping
-from binshift.engine.migration_controller import MigrationController
 from binshift.engine.migration_options import MigrationOptions
 from binshift.engine.migrations import MigrationPolicy
 from binshift.engine.ports import Executor, Ports
-from binshift.engine.target_controller import TargetController
 from binshift.errors import InvalidSettings, Retryable
 from binshift.log.log import Log
 from binshift.log.records.owners import OWNER_VARIABLE, Heartbeat
@@ -56,7 +50,6 @@ from binshift.worker.messages import LogLocation
 
 logger = logging.getLogger(__name__)
 
-COLLECT_EVERY_EPOCHS = 16
 POLL_SECONDS = 0.05
 
 
@@ -114,20 +107,8 @@ def _parts(
     neighbours.of(spark.sparkContext).check_slots(executors, cpus)
     if adoption is not None:
         adoption.write(log, files, sorted(executors)[: settings.workers])
-    policy = MigrationPolicy(
-        settings.bins,
-        settings.workers,
-        Limits(steps_inflight_max=settings.steps_inflight_max, flips_per_epoch_max=settings.flips_per_epoch_max),
-        settings.copy_duty,
-        settings.snapshot_cycle_epochs,
-        settings.latency_target_seconds,
-    )
-    operators = [stage.name for stage in pipeline.stages]
-    migrations = MigrationController(policy, operators, log.term)
-    house = Housekeeping(log, settings.manifest_every_epochs, COLLECT_EVERY_EPOCHS, time.monotonic)
-    coordinator = Coordinator(log, operators, migrations, house)
     watch = JobWatch(spark.sparkContext, view, f"{log.format.query}-{log.term}")
-    return _Parts(spark, definition, pipeline, java, log, house, coordinator, view, executors, files, heartbeat, watch)
+    return _Parts(spark, definition, pipeline, java, log, view, executors, files, heartbeat, watch)
 
 
 @dataclass
@@ -139,8 +120,6 @@ class _Parts:
     pipeline: Pipeline
     java: jvm.Jvm
     log: Log
-    house: Housekeeping
-    coordinator: Coordinator
     view: ExecutorView
     executors: Mapping[Worker, Executor]
     files: Storage
@@ -161,7 +140,7 @@ class _Parts:
         jobs = self._jobs()
         dataflow = self._dataflow(jobs, name)
         _warm(jobs, self.executors)
-        self.coordinator.migrations.mark_warm(frozenset(self.executors))
+        dataflow.coordinator.migrations.mark_warm(frozenset(self.executors))
         dataflow.resume()
         reports = Reports(dataflow.epochs.timings, jobs.observed)
         progress.publish(self.log.format.query, reports)
@@ -196,15 +175,26 @@ class _Parts:
 
     def _dataflow(self, jobs: SparkJobs, name: str) -> Dataflow:
         """The engine's parts, built on Spark's."""
-        settings, waits = self.definition.settings, self.definition.settings.executor_wait_seconds
-        options = MigrationOptions().override(settings.strategy, settings.batch_size, settings.pre_copy)
-        targets = TargetController(self.log, self.coordinator, options)
+        settings = self.definition.settings
         batches = SparkBatches.of(self.pipeline, self.spark, self.files, self.java, name, self.log.format.query)
-        limits = EpochLimits(settings.epoch_attempts_max, waits, settings.lost_worker_timeout_seconds)
-        ports = Ports(self.view, jobs, batches)
-        epochs = EpochLoop(self.coordinator, ports, targets.replace_lost, limits)
-        background = BackgroundLoop(self.coordinator, ports, targets, self.house, epochs.in_epoch, waits)
-        return Dataflow(self.log, self.coordinator, targets, epochs, background)
+        policy = MigrationPolicy(
+            settings.bins,
+            settings.workers,
+            Limits(steps_inflight_max=settings.steps_inflight_max, flips_per_epoch_max=settings.flips_per_epoch_max),
+            settings.copy_duty,
+            settings.snapshot_cycle_epochs,
+            settings.latency_target_seconds,
+        )
+        waits = (settings.executor_wait_seconds, settings.lost_worker_timeout_seconds)
+        return Dataflow.over(
+            Ports(self.view, jobs, batches),
+            self.log,
+            [stage.name for stage in self.pipeline.stages],
+            policy,
+            MigrationOptions().override(settings.strategy, settings.batch_size, settings.pre_copy),
+            EpochLimits(settings.epoch_attempts_max, *waits),
+            manifest_every_epochs=settings.manifest_every_epochs,
+        )
 
     def _stream(self, dataflow: Dataflow, name: str) -> Any:
         callback = BatchCallback(dataflow.epochs, self.java)

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from binshift.engine.background_loop import BackgroundLoop
-from binshift.engine.coordinator import Coordinator
 from binshift.engine.dataflow import Dataflow
-from binshift.engine.epoch_loop import EpochLoop
-from binshift.engine.housekeeping import Housekeeping
-from binshift.engine.migration_controller import MigrationController
+from binshift.engine.executor_wait import EpochLimits
 from binshift.engine.migration_options import MigrationOptions
 from binshift.engine.migrations import MigrationPolicy
 from binshift.engine.ports import Ports
-from binshift.engine.target_controller import TargetController
 from binshift.log.log import Log
 from binshift.log.records.formats import LogFormat, OperatorFormat
 from binshift.log.storage.contract import Storage
@@ -21,7 +16,6 @@ from binshift.strategies import Strategy
 
 OPERATOR = "0.transformWithStateInPySparkExec"
 MANIFEST_EVERY_EPOCHS = 8
-COLLECT_EVERY_EPOCHS = 16
 
 
 def start(storage: Storage, committed: Epoch, ports: Ports[Batch], bins: int, workers: int) -> Dataflow:
@@ -36,13 +30,8 @@ def start(storage: Storage, committed: Epoch, ports: Ports[Batch], bins: int, wo
     """
     format = LogFormat(bins=bins, query="test", operators=(OperatorFormat(OPERATOR, "test"),))
     log = Log.on(storage, format, who="test", spark_committed=lambda: committed)
-    migrations = MigrationController(MigrationPolicy(bins, workers), (OPERATOR,), log.term, ports.clock)
-    # The time for garbage stands still: a test never runs for long.
-    house = Housekeeping(log, MANIFEST_EVERY_EPOCHS, COLLECT_EVERY_EPOCHS, lambda: 0.0)
-    coordinator = Coordinator(log, (OPERATOR,), migrations, house)
-    targets = TargetController(log, coordinator, MigrationOptions(Strategy.ALL_AT_ONCE))
-    epochs = EpochLoop[Batch](coordinator, ports, targets.replace_lost)
-    background = BackgroundLoop(coordinator, ports, targets, house, epochs.in_epoch)
-    running = Dataflow(log, coordinator, targets, epochs, background)
+    policy, defaults = MigrationPolicy(bins, workers), MigrationOptions(Strategy.ALL_AT_ONCE)
+    every = MANIFEST_EVERY_EPOCHS
+    running = Dataflow.over(ports, log, (OPERATOR,), policy, defaults, EpochLimits(), manifest_every_epochs=every)
     running.resume()
     return running
