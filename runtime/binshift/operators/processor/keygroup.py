@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -36,6 +37,10 @@ class KeyGroup:
         """The bins of some of them."""
         found: IntArray = self.bins[places]
         return found
+
+    def bins_of(self, places: Sequence[tuple[int, object]]) -> IntArray:
+        """The bin of each pair, which begins with a position."""
+        return self.bins_at(np.array([at for at, _ in places], dtype=np.int32))
 
 
 @dataclass

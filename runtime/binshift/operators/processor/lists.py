@@ -140,7 +140,7 @@ class Lists:
             yield from chain.from_iterable(self._chunks([(at, number) for number in numbers]))
 
     def _chunks(self, places: list[_Place]) -> list[list[Element]]:
-        return self._codec.unpack(self._view.get(self._bins(places), self._chunk_keys(places)))
+        return self._codec.unpack(self._view.get(self._group.bins_of(places), self._chunk_keys(places)))
 
     def _stored_headers(self) -> dict[int, Header]:
         if self._headers is None:
@@ -153,7 +153,7 @@ class Lists:
 
     def _delete(self, headers: dict[int, Header]) -> None:
         chunks = [(at, number) for at, header in headers.items() for number in header.numbers]
-        self._view.delete(self._bins(chunks), self._chunk_keys(chunks))
+        self._view.delete(self._group.bins_of(chunks), self._chunk_keys(chunks))
         self._view.delete(self._bins_at(headers), self._keys_at(HEADER_SPACE, headers))
 
     def _write(self, changes: dict[int, _Change], kept: dict[int, Header]) -> dict[int, Header]:
@@ -172,13 +172,13 @@ class Lists:
                 number += 1
             earliest = min(header.earliest_ms, min(ends for _, ends in change.elements))
             headers[at] = Header(header.first, number, header.count + len(change.elements), len(chunks[-1]), earliest)
-        self._view.put(self._bins(places), self._chunk_keys(places), self._codec.pack(chunks))
+        self._view.put(self._group.bins_of(places), self._chunk_keys(places), self._codec.pack(chunks))
         self._view.put(self._bins_at(headers), self._keys_at(HEADER_SPACE, headers), pack_headers(headers.values()))
         return headers
 
     def _tails(self, places: list[_Place]) -> dict[int, list[Element]]:
         """By key the elements of its last chunk, which is written again. One that an older schema wrote stays as it is."""
-        stored = self._view.get(self._bins(places), self._chunk_keys(places))
+        stored = self._view.get(self._group.bins_of(places), self._chunk_keys(places))
         found = zip(places, self._codec.are_newest(stored), self._codec.unpack(stored), strict=True)
         return {at: elements for (at, _), is_newest, elements in found if is_newest}
 
@@ -195,9 +195,6 @@ class Lists:
             times = pa.array([header.earliest_ms for header in moved.values()], pa.int64())
             keys = index_keys(times, self._keys_at(STATE_SPACE, moved))
             self._view.put(self._bins_at(moved), keys, pa.repeat(pa.scalar(value, pa.binary()), len(moved)))
-
-    def _bins(self, places: list[_Place]) -> np.ndarray:
-        return self._group.bins_at(np.array([at for at, _ in places], dtype=np.int32))
 
     def _bins_at(self, headers: dict[int, Header]) -> np.ndarray:
         return self._group.bins_at(np.fromiter(headers, dtype=np.int32, count=len(headers)))

@@ -94,7 +94,7 @@ class Maps:
         variable = self.variable
         expiry = NEVER_MS if variable.ttl_ms is None else self._turn.time_ms + variable.ttl_ms
         values = [value for at, packed in places if (value := self._changed[at][packed]) is not None]
-        bins, keys = self._bins(places), self._row_keys(places)
+        bins, keys = self._group.bins_of(places), self._row_keys(places)
         self._view.put(bins, keys, variable.codec.pack(values, [expiry] * len(values)))
         if variable.ttl_ms is not None:
             self._unindex([place for place in places if place in before], before)
@@ -103,19 +103,19 @@ class Maps:
 
     def _delete(self, places: list[tuple[int, bytes]], before: dict[tuple[int, bytes], Entry]) -> None:
         self._unindex(places, before)
-        self._view.delete(self._bins(places), self._row_keys(places))
+        self._view.delete(self._group.bins_of(places), self._row_keys(places))
 
     def _unindex(self, places: list[tuple[int, bytes]], before: dict[tuple[int, bytes], Entry]) -> None:
         if self.variable.ttl_ms is not None:
             times = pa.array([(before.get(place) or self._read(*place) or ((), 0))[1] for place in places], pa.int64())
-            self._view.delete(self._bins(places), index_keys(times, self._row_keys(places)))
+            self._view.delete(self._group.bins_of(places), index_keys(times, self._row_keys(places)))
 
     def _before(self, places: list[tuple[int, bytes]]) -> dict[tuple[int, bytes], Entry]:
         """The stored entries among these, unless nothing depends on them or their maps were cleared."""
         if self.variable.ttl_ms is None and all(None not in each.values() for each in self._changed.values()):
             return {}
         asked = [place for place in places if place[0] not in self._cleared]
-        found = self._view.get(self._bins(asked), self._row_keys(asked))
+        found = self._view.get(self._group.bins_of(asked), self._row_keys(asked))
         present = found.is_valid()
         entries = zip(*self.variable.codec.unpack(found.filter(present)), strict=True)
         return {asked[at]: next(entries) for at in np.flatnonzero(present.to_numpy(zero_copy_only=False)).tolist()}
@@ -138,15 +138,12 @@ class Maps:
     def _read(self, at: int, packed: bytes) -> Entry | None:
         place = at, packed
         if place not in self._stored:
-            stored = self._view.get(self._bins([place]), self._row_keys([place]))
+            stored = self._view.get(self._group.bins_of([place]), self._row_keys([place]))
             self._stored[place] = None
             if not stored.null_count:
                 tuples, expiries = self.variable.codec.unpack(stored)
                 self._stored[place] = tuples[0], expiries[0]
         return self._stored[place]
-
-    def _bins(self, places: list[tuple[int, bytes]]) -> np.ndarray:
-        return self._group.bins_at(np.array([at for at, _ in places], dtype=np.int32))
 
     def _row_keys(self, places: list[tuple[int, bytes]]) -> pa.BinaryArray:
         keys = self._group.sized.take(pa.array([at for at, _ in places], pa.int32()))

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from binshift.engine.ports import Executor
 from binshift.errors import Retryable
@@ -19,6 +18,7 @@ from binshift.routing import Route
 from binshift.spark.jobs.pinning import PinnedRun
 from binshift.spark.jobs.watch import JobWatch
 from binshift.spark.plan.pipeline import CompiledStage, Pipeline
+from binshift.spark.plan.stage import arrow_schema
 from binshift.spark.session.failures import raise_meaning
 from binshift.spark.session.jvm import Jvm
 from binshift.spark.tasks.task import Environment, Place
@@ -96,8 +96,7 @@ class Rehearsal:
 
         def nothing_stored(stage: CompiledStage, places: tuple[Place, ...]) -> NothingStored:
             hole, _ = stage.read(self._pipeline.templates)
-            zone = self._spark.conf.get("spark.sql.session.timeZone")
-            return NothingStored(to_arrow_schema(hole.schema, timezone=zone))
+            return NothingStored(arrow_schema(self._spark, hole.schema))
 
         with self._watch.over("rehearsal", on), ExitStack() as shared:
             run = PinnedRun(self._jvm, route, workers, on, shared, time_ms=0)

@@ -13,8 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
-from pyspark.sql import Column, DataFrame
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from binshift.model import Worker
@@ -153,6 +155,11 @@ def text_fingerprint(description: str) -> str:
 def numbered_schema(schema: StructType) -> StructType:
     """The schema of `numbered` frames."""
     return StructType([StructField(f"c{at}", each.dataType, each.nullable) for at, each in enumerate(schema)])
+
+
+def arrow_schema(spark: SparkSession, schema: StructType) -> pa.Schema:
+    """The schema in Arrow, with the time zone of the session."""
+    return to_arrow_schema(schema, timezone=spark.conf.get("spark.sql.session.timeZone"))
 
 
 def numbered(frame: DataFrame) -> DataFrame:

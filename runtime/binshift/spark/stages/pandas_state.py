@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from binshift.errors import InvalidQuery, Unsupported
@@ -20,7 +19,7 @@ from binshift.operators.vectorised import StateFunction, VectorisedState
 from binshift.operators.vectorised_timeouts import NOW_COLUMN, TIMED_OUT_COLUMN, TIMEOUT_COLUMN, TimedVectorisedState
 from binshift.spark.plan.catalyst import Catalyst, analyzed, sequence
 from binshift.spark.plan.eventtime import expiry_ms, marked
-from binshift.spark.plan.stage import Due, RowsStage, numbered_schema
+from binshift.spark.plan.stage import Due, RowsStage, arrow_schema, numbered_schema
 from binshift.spark.stages.buffers import is_storable
 from binshift.spark.stages.processor_conf import frame_conf
 from binshift.spark.stages.vectorised import vectorised_of
@@ -106,7 +105,7 @@ class _Compiled:
     def _schemas(self) -> tuple[pa.Schema, pa.Schema, pa.Schema, pa.Schema]:
         """Of keys, rows, state and output."""
         keys, rows, state, output = (
-            to_arrow_schema(StructType(list(each)), timezone=frame_conf(self.rows.sparkSession).timezone)
+            arrow_schema(self.rows.sparkSession, StructType(list(each)))
             for each in (self.keys, self.rows.schema, self.state, self.output)
         )
         return keys, rows, state, output

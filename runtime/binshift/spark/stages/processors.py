@@ -15,7 +15,6 @@ import pyarrow as pa
 from pyspark import Broadcast
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from binshift.errors import Unsupported
@@ -37,7 +36,7 @@ from binshift.routing import Route
 from binshift.spark.plan.catalyst import Catalyst, analyzed, sequence
 from binshift.spark.plan.eventtime import expiry_ms, marked
 from binshift.spark.plan.routing_columns import RouteColumns, bin_of, exchanged
-from binshift.spark.plan.stage import ORDER_COLUMN, Due, numbered, numbered_schema, text_fingerprint
+from binshift.spark.plan.stage import ORDER_COLUMN, Due, arrow_schema, numbered, numbered_schema, text_fingerprint
 from binshift.spark.stages.buffers import is_storable
 from binshift.spark.stages.definitions import Definitions, defined
 from binshift.spark.stages.processor_conf import frame_conf, rules_of
@@ -181,13 +180,13 @@ def compile_processor(
     expiry = _expiry(rows) if time is TimeMode.EVENT else None
     operator = StatefulProcessing(
         PickledProcessor(command, time, named, format, found.parsed),
-        _arrow(rows, keys),
-        _arrow(rows, numbered_schema(rows.schema)),
-        _arrow(rows, output),
+        arrow_schema(rows.sparkSession, keys),
+        arrow_schema(rows.sparkSession, numbered_schema(rows.schema)),
+        arrow_schema(rows.sparkSession, output),
         found.variables,
         time,
         late_rows=expiry is not None,
-        initial=None if initial is None else _arrow(rows, numbered_schema(initial.schema)),
+        initial=None if initial is None else arrow_schema(rows.sparkSession, numbered_schema(initial.schema)),
         event_time=None if event_time is None else str(event_time.name()),
     )
     return ProcessorStage(
@@ -199,7 +198,7 @@ def compile_processor(
         bins,
         f"{node.outputMode()} mode; {time.value} time",  # keys and variables are compared by their histories
         expiry,
-        pa.schema([field.with_nullable(True) for field in _arrow(rows, named)]),
+        pa.schema([field.with_nullable(True) for field in arrow_schema(rows.sparkSession, named)]),
         found,
         rules_of(rows.sparkSession),
     )
@@ -228,10 +227,6 @@ def _expiry(rows: DataFrame) -> Column | None:
         return None
     name, type = f"{ROW_PREFIX}{times[0]}", rows.schema[times[0]].dataType
     return expiry_ms(Catalyst(rows.sparkSession), name, type)
-
-
-def _arrow(rows: DataFrame, schema: StructType) -> pa.Schema:
-    return to_arrow_schema(schema, timezone=rows.sparkSession.conf.get("spark.sql.session.timeZone"))
 
 
 def pickled_function(function: Any) -> bytes:

@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from binshift.operators.deduplicate import Deduplicate, Retention
@@ -14,7 +13,7 @@ from binshift.operators.expiry import EXPIRY_COLUMN
 from binshift.operators.limit import Limit
 from binshift.spark.plan.catalyst import Catalyst, analyzed, class_name, sequence
 from binshift.spark.plan.eventtime import delay_ms, expiry_ms, marked
-from binshift.spark.plan.stage import Due, RowsStage, numbered_schema
+from binshift.spark.plan.stage import Due, RowsStage, arrow_schema, numbered_schema
 from binshift.spark.stages.keytypes import check_keys
 
 
@@ -38,7 +37,11 @@ def compile_deduplication(rows: DataFrame, node: Any, bins: int) -> RowsStage:
         timed = schema[times[0]]
         further = [expiry_ms(Catalyst(rows.sparkSession), timed.name, timed.dataType).alias(EXPIRY_COLUMN)]
     operator = Deduplicate(
-        _arrow(rows, StructType([schema[at] for at in keys])), _arrow(rows, schema), bool(times), retention, delay
+        arrow_schema(rows.sparkSession, StructType([schema[at] for at in keys])),
+        arrow_schema(rows.sparkSession, schema),
+        bool(times),
+        retention,
+        delay,
     )
     stored = operator.stored()[0]
     names = ", ".join(f"{rows.columns[at]} as {schema[at].dataType.simpleString()}" for at in keys)
@@ -59,10 +62,6 @@ def compile_limit(rows: DataFrame, node: Any, bins: int) -> RowsStage:
     """Compile Spark's analysed ``GlobalLimit`` of ``rows``."""
     limit = json.loads(str(node.limitExpr().eval(None)))
     schema = numbered_schema(rows.schema)
-    operator = Limit(_arrow(rows, schema), limit)
+    operator = Limit(arrow_schema(rows.sparkSession, schema), limit)
     text = f"the first {limit} rows"
     return RowsStage("globalLimit", operator, (), schema, bins, text, stored=operator.stored())
-
-
-def _arrow(rows: DataFrame, schema: StructType) -> Any:
-    return to_arrow_schema(schema, timezone=rows.sparkSession.conf.get("spark.sql.session.timeZone"))
