@@ -115,6 +115,7 @@ def check_slots(queries: int, executors: Iterable[tuple[Worker, Executor]], cpus
 
 
 _applications: WeakKeyDictionary[SparkContext, Neighbours] = WeakKeyDictionary()
+"""Queries that start by themselves have only their application in common."""
 _lock = threading.Lock()
 
 

@@ -36,7 +36,7 @@ Filling = Sequence[tuple[DataFrame, DataFrame]]
 
 _installed: WeakKeyDictionary[object, Jvm] = WeakKeyDictionary()
 _lock = threading.RLock()
-"""Several threads may start queries at once."""
+"""Several threads may start queries at once, and the classes of an application are compiled once."""
 
 
 class Jvm:

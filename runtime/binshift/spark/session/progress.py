@@ -49,6 +49,7 @@ class Reports:
 
 
 _published: WeakValueDictionary[str, Reports] = WeakValueDictionary()
+"""By query: a listener gets nothing but the id from Spark."""
 
 
 def filled(progress: StreamingQueryProgress, reports: Reports) -> StreamingQueryProgress:
