@@ -10,6 +10,7 @@ BIN := .venv/bin
 READY := .venv/.ready-dev
 READY_DEMO := .venv/.ready-demo
 READY_RELEASE := .venv/.ready-release
+READY_DOCS := .venv/.ready-docs
 # Archive of Spark's classes, which halves the startup time of its processes.
 CLASSES := .venv/share/binshift/classes/spark.jsa
 # The Java runtime for Spark, independent of the PATH.
@@ -142,6 +143,19 @@ demo: $(READY_DEMO) $(CLASSES) ## stream a year of flights on a local cluster an
 bare: ## check and a short demo in a fresh clone on a minimal Debian; needs root (BARE="test-unit" for other targets)
 	scripts/bare.sh $(or $(BARE),check demo DEMO_SECONDS=20)
 
+##@ Documentation
+
+# Material warns of mkdocs 2.0, which pyproject.toml excludes.
+MKDOCS = NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
+
+.PHONY: docs
+docs: $(READY_DOCS) ## build the documentation as a site in build/site; a broken link is an error
+	$(MKDOCS) build --strict
+
+.PHONY: docs-serve
+docs-serve: $(READY_DOCS) ## serve that site at a local address, and renew it after each change
+	$(MKDOCS) serve
+
 ##@ Release
 
 .PHONY: dist
@@ -165,6 +179,7 @@ lock: $(READY) ## update requirements/*.txt from pyproject.toml (UPGRADE=--upgra
 	$(COMPILE) $(UPGRADE) pyproject.toml --extra operator -c requirements/dev.txt -o requirements/operator.txt
 	$(COMPILE) $(UPGRADE) --group demo -c requirements/dev.txt -o requirements/demo.txt
 	$(COMPILE) $(UPGRADE) --group release -c requirements/dev.txt -o requirements/release.txt
+	$(COMPILE) $(UPGRADE) --group docs -c requirements/dev.txt -o requirements/docs.txt
 
 .PHONY: clean
 clean: ## remove caches and build output; keeps .venv
@@ -184,4 +199,8 @@ $(READY_DEMO): $(READY) requirements/demo.txt
 
 $(READY_RELEASE): $(READY) requirements/release.txt
 	scripts/setup.sh release
+	@touch $@
+
+$(READY_DOCS): $(READY) requirements/docs.txt
+	scripts/setup.sh docs
 	@touch $@

@@ -133,7 +133,8 @@ TEXTS: Mapping[str, Callable[[str], str]] = {
     "e2e/**/*.py": prose_python,
     "operator/**/*.py": prose_python,
     "runtime/**/*.py": prose_python,
-    "scripts/*.py": prose_python,
+    "scripts/**/*.py": prose_python,
+    "mkdocs.yml": prose_yaml,
 }
 """Every text of the project, by where it is; none of them has a banned form."""
 OWN = ("vocabulary.py", "test_vocabulary.py")
