@@ -74,6 +74,12 @@ test-unit: $(READY) $(CLASSES) ## unit tests and doctests, two processes per cor
 	@scripts/libfuse.sh $(BIN)/python
 	$(WITH_JAVA) $(BIN)/python -m pytest -n $$((2 * $$(nproc))) --dist worksteal -m "not oracle and not cluster and not chart"
 
+.PHONY: coverage
+coverage: $(READY) $(CLASSES) ## unit tests with the share of lines and branches that they run; build/coverage/index.html (COVERAGE=operator/tests)
+	@mkdir -p build/coverage
+	$(WITH_JAVA) $(BIN)/python -m pytest -q -n $$((2 * $$(nproc))) --dist worksteal -m "not oracle and not cluster and not chart" \
+		--cov --cov-report=term --cov-report=html $(COVERAGE)
+
 .PHONY: test-core
 test-core: $(READY) $(CLASSES) ## the core of the tests on a small local Spark cluster
 	@scripts/libfuse.sh $(BIN)/python
