@@ -1,5 +1,5 @@
-# Two images from one file: `operator` runs the Kubernetes operator; `spark` runs a dataflow's driver, master and workers, and
-# is what users' images start FROM.
+# Images from one file: `operator` runs the Kubernetes operator; `spark` runs a dataflow's driver, master and workers, and
+# is what users' images start FROM. `quickstart` is both, with an example (docs/guides/quickstart.md).
 #
 #     scripts/s3-jars.sh build/s3-jars
 #     docker build --target operator -t binshift-operator .
@@ -98,3 +98,8 @@ RUN python /tmp/cds/cds.py && rm -rf /tmp/*
 COPY --from=own /opt/binshift /opt/binshift
 USER 10001:10001
 CMD ["binshift", "--help"]
+
+# For a first try: the operator's packages and an example, laid over the spark image.
+FROM spark AS quickstart
+COPY --from=operator-packages /opt/binshift /opt/binshift
+COPY runtime/examples/minimal/minimal.py /app/

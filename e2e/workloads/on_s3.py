@@ -29,10 +29,10 @@ PLACE = "s3a://dataflows/minimal"
 CHECKPOINT = f"{PLACE}/checkpoint"
 
 
-def build(cluster: Cluster) -> None:
-    """Build the server and bring its image to the nodes; quick if nothing changed."""
+def build(cluster: Cluster, name: str = IMAGE) -> None:
+    """Build the server and bring its image to the nodes, under a name; quick if nothing changed."""
     subprocess.run([FOLDER / "build.sh", BUILT], check=True, timeout=BUILD_SECONDS_MAX)
-    cluster.image(IMAGE, BUILT, "--file", str(FOLDER / "Dockerfile"))
+    cluster.image(name, BUILT, "--file", str(FOLDER / "Dockerfile"))
 
 
 def serve(kube: Kube, watcher_image: str) -> None:

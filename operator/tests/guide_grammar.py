@@ -26,6 +26,7 @@ from binshift_operator.model.status import ConditionType, Phase
 SELECTING = {"--selector", "--field-selector", "--namespace", "--all-namespaces", "--output", "--watch"}
 VERBS: Mapping[str, set[str]] = {
     "apply": {"--filename", "--server-side", "--force-conflicts", "--namespace"},
+    "create": {"--from-literal", "--namespace"},
     "delete": {"--timeout", "--wait", "--namespace"},
     "describe": {"--namespace"},
     "drain": {"--ignore-daemonsets", "--delete-emptydir-data", "--timeout"},
