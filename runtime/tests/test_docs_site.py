@@ -104,7 +104,8 @@ def _missing(names: set[str], page: str) -> list[str]:
 
 def test_settings_are_complete() -> None:
     """Every setting is listed by its keyword, with its reason."""
-    assert _missing({each.name for each in fields(Settings)}, settings_page.page()) == []
+    page = settings_page.page()
+    assert [each.name for each in fields(Settings) if f"\n### {each.name}\n\n`binshift." not in page] == []
 
 
 def test_fields_are_complete() -> None:

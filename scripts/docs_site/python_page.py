@@ -7,6 +7,8 @@ from typing import Final
 
 MODULES: Final = ("binshift", "binshift.testing", "binshift.local", "binshift.control", "binshift.errors")
 """The public modules, and the errors that they raise (docs/compatibility.md)."""
+CREATED: Final = ("binshift",)
+"""Modules whose objects users get and do not make: their constructors are not shown."""
 
 
 def page() -> str:
@@ -22,6 +24,6 @@ Generated from docstrings. [Compatibility](../compatibility.md) has the rules fo
 def _section(name: str) -> str:
     names = getattr(import_module(name), "__all__", None)
     listed = "" if names is None else "        members:\n" + "".join(f"          - {each}\n" for each in names)
-    return (
-        f"## {name}\n\n::: {name}\n    options:\n        heading_level: 2\n        show_root_heading: false\n{listed}"
-    )
+    merged = str(name not in CREATED).lower()
+    options = f"        heading_level: 2\n        show_root_heading: false\n        merge_init_into_class: {merged}\n"
+    return f"## {name}\n\n::: {name}\n    options:\n{options}{listed}"

@@ -12,7 +12,7 @@ from docs_site.markdown import code, table
 
 CRD: Final = ROOT / "crds" / "streamingdataflows.yaml"
 LIMITS: Final = {"minimum": "at least {}", "maximum": "at most {}", "pattern": "`{}`"}
-HEAD: Final = ("field", "type", "default", "values", "meaning")
+HEAD: Final = ("field", "type, default and limits", "meaning")
 
 
 def page() -> str:
@@ -56,8 +56,8 @@ def rows(schema: Mapping[str, Any], path: str) -> Iterator[list[str]]:
     for name, field in below(schema):
         place = f"{path}{name}" if name.startswith("[") else f"{path}.{name}"
         if not name.startswith("["):
-            shown = kind(field) + (", required" if name in required else "")
-            yield [code(place), shown, default(field), limits(field), field.get("description", "")]
+            facts = [kind(field), "required" if name in required else "", default(field), limits(field)]
+            yield [code(place), "; ".join(filter(None, facts)), field.get("description", "")]
         yield from rows(field, place)
 
 
@@ -91,7 +91,7 @@ def kind(field: Mapping[str, Any]) -> str:
 
 def default(field: Mapping[str, Any]) -> str:
     """The default as JSON; nothing if there is none."""
-    return code(json.dumps(field["default"])) if "default" in field else ""
+    return f"default {code(json.dumps(field['default']))}" if "default" in field else ""
 
 
 def limits(field: Mapping[str, Any]) -> str:

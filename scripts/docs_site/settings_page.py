@@ -18,10 +18,7 @@ from binshift.spark import conf
 def page() -> str:
     """The page."""
     reasons, kinds = _docstrings(), _annotations()
-    rows = [
-        [code(name), code(settings.option_of(name)), code(kinds[name]), _default(field), _limits(field), reasons[name]]
-        for name, field in ((each.name, each) for each in fields(settings.Settings))
-    ]
+    each = "\n".join(_setting(field, kinds[field.name], reasons[field.name]) for field in fields(settings.Settings))
     spark = [[code(key), code(value), why] for key, (value, why) in (conf.STATIC | conf.RECOMMENDED).items()]
     other = [
         [code(settings.ENABLED_CONF), _after("ENABLED_CONF")],
@@ -36,7 +33,7 @@ Generated from `runtime/binshift/settings.py` and `runtime/binshift/spark/conf.p
 A setting is a keyword of `binshift.writeStream`, an option of the writer, or Spark conf with the option's name (also with `spark.` before
 it, as `spark-submit` requires). The option wins over the keyword, and the keyword over the conf. Unknown names are rejected.
 
-{table(["keyword", "option", "type", "default", "values", "meaning"], rows)}
+{each}
 ## Other Spark conf of binshift
 
 {table(["key", "meaning"], other)}
@@ -45,6 +42,13 @@ it, as `spark-submit` requires). The option wins over the keyword, and the keywo
 `binshift run` and the operator set these. In any other driver, set them before the session is created: `binshift.spark.conf.required()`.
 
 {table(["key", "value", "reason"], spark)}"""
+
+
+def _setting(field: Field[Any], kind: str, reason: str) -> str:
+    facts = filter(
+        None, [f"`{settings.option_of(field.name)}`", f"`{kind}`", _limits(field), f"default {_default(field)}"]
+    )
+    return f"### {field.name}\n\n{', '.join(facts)}\n\n{' '.join(reason.split()).replace('``', '`')}\n"
 
 
 def _tree() -> ast.Module:
