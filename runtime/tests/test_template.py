@@ -1,4 +1,4 @@
-"""Templates: what is behind an operator is analysed once, and filled in with the rows of each epoch, as Spark would run it."""
+"""Templates: what is behind an operator is analysed and planned once, and filled in with the rows of each epoch, as Spark would run it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,20 @@ from binshift.spark.plan.catalyst import analyzed, sequence
 from binshift.spark.plan.graph import cut
 from binshift.spark.plan.pipeline import Pipeline
 from binshift.spark.plan.template import Templates
+from binshift.spark.session.jvm import Jvm, install
 from binshift.spark.stages.compiling import compile_program
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 AT = datetime(2024, 3, 1, 12, tzinfo=UTC)
+NOWHERE = ("executor_nowhere_0",)
+
+
+@pytest.fixture(scope="module")
+def jvm(spark: SparkSession) -> Jvm:
+    """That of the session."""
+    return install(spark)
 
 
 @pytest.fixture(scope="module")
@@ -172,3 +180,49 @@ def test_names_that_differ_in_case_follow_spark(spark: SparkSession, clicks: Dat
         spark.conf.unset("spark.sql.caseSensitive")
     assert "sum(USER)" in pipeline.stages[0].stage.description
     assert pipeline.result.columns == ["user", "sum(USER)", "max(user)"]
+
+
+@pytest.mark.parametrize("name", STATELESS)
+def test_a_template_that_is_planned_once_gives_each_epochs_rows(
+    name: str, clicks: DataFrame, batch: DataFrame, users: DataFrame, templates: Templates, jvm: Jvm
+) -> None:
+    """Whether its plan is kept, or has to be made for each epoch."""
+    result = cut(STATELESS[name](behind(clicks), users), templates).result
+    for rows in (batch.where("user < 2"), batch, batch.where("user = 1").localCheckpoint()):
+        filling = [(hole, rows.select(hole.columns)) for hole in result.holes]
+        found = jvm.pin_filled(result.frame, filling, 5, NOWHERE)
+        wanted = templates.fill(result.frame, dict(filling), 5)
+        assert found.schema == wanted.schema
+        assert sorted(map(repr, found.collect())) == sorted(map(repr, wanted.collect()))
+
+
+def test_a_template_with_the_time_is_planned_for_each_epoch(
+    spark: SparkSession, templates: Templates, jvm: Jvm
+) -> None:
+    """The time is a constant of the plan."""
+    hole = templates.hole_of(spark.range(1).schema)
+    template = hole.select(F.unix_millis(F.current_timestamp()))
+    for millis in (5, 6):
+        assert jvm.pin_filled(template, [(hole, spark.range(1))], millis, NOWHERE).collect() == [(millis,)]
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_rows_that_are_kept_are_computed_once(
+    is_kept: bool, spark: SparkSession, templates: Templates, jvm: Jvm
+) -> None:
+    """Where a template reads them twice."""
+    computed = spark.sparkContext.accumulator(0)
+
+    def count(number: int) -> tuple[int]:
+        computed.add(1)
+        return (number,)
+
+    rows = spark.createDataFrame(spark.sparkContext.range(3).map(count), "n bigint")
+    hole = templates.hole_of(rows.schema)
+    template = hole.where("n < 1").union(hole.where("n > 1"))
+    if is_kept:
+        rows.persist()
+    found = jvm.pin_filled(template, [(hole, rows)], 5, NOWHERE).collect()
+    rows.unpersist()
+    assert sorted(found) == [(0,), (2,)]
+    assert computed.value == (3 if is_kept else 6)
