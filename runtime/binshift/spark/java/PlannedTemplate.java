@@ -63,9 +63,12 @@ public class PlannedTemplate extends AbstractPartialFunction {
 
   /** Its rows. */
   public static RDD rows(SparkSession session, Dataset planned, Object[] holes, Object[] frames) {
-    return new SQLExecutionRDD(
-        plan(session, planned, holes, frames).execute(), session.sessionState().conf(),
-        SQLExecutionRDD$.MODULE$.$lessinit$greater$default$3());
+    return executed(session, plan(session, planned, holes, frames).execute());
+  }
+
+  /** The rows of a physical plan, whose tasks find the session's conf. */
+  public static RDD executed(SparkSession session, RDD rows) {
+    return new SQLExecutionRDD(rows, session.sessionState().conf(), SQLExecutionRDD$.MODULE$.$lessinit$greater$default$3());
   }
 
   /** A frame's rows; those that Spark keeps, if it keeps them. A frame that is an RDD is not planned. */

@@ -56,8 +56,17 @@ public class StandingBlocks {
     kept.clear();
   }
 
-  /** The bytes of a block of an executor. */
-  public static byte[] read(String host, int port, String executor, String name) throws Exception {
+  /** The bytes of the block whose host, port, executor and name begin there. */
+  public static byte[] read(Object[] blocks, int at) {
+    String executor = (String) blocks[at + 2];
+    try {
+      return read((String) blocks[at], ((Integer) blocks[at + 1]).intValue(), executor, (String) blocks[at + 3]);
+    } catch (Exception error) {
+      throw new RuntimeException("FetchFailed: a block of an epoch from executor " + executor, error);
+    }
+  }
+
+  private static byte[] read(String host, int port, String executor, String name) throws Exception {
     BlockManager manager = manager();
     if (manager.blockManagerId().executorId().equals(executor)) {
       return local(manager, BlockId.apply(name));

@@ -28,6 +28,11 @@ public class StandingDriver implements ThreadSafeRpcEndpoint {
     public RpcCallContext waiting;
     public Object answer;
     public String failure;
+
+    /** Its executor's name in a preferred location of Spark's scheduler. */
+    public String location() {
+      return "executor_" + host + "_" + executor;
+    }
   }
 
   /** A run of an epoch has failed; the message has the reason, as a failed job of Spark would have it. */
@@ -75,21 +80,15 @@ public class StandingDriver implements ThreadSafeRpcEndpoint {
 
   public synchronized void reported(Object[] report, RpcCallContext context) {
     String id = (String) report[0];
-    if (ended) {
-      if (context != null) {
-        context.reply(new Object[] {"end"});
-      }
-      return;
-    }
     Member member = (Member) members.get(id);
-    if (report[1].equals("ready")) {
+    if (!ended && report[1].equals("ready")) {
       member = new Member();
       member.host = (String) report[2];
       member.port = ((Integer) report[3]).intValue();
       member.executor = (String) report[4];
       members.put(id, member);
     }
-    if (member == null) { // it was dismissed meanwhile
+    if (member == null) { // it was dismissed, or the query has ended
       if (context != null) {
         context.reply(new Object[] {"end"});
       }

@@ -94,12 +94,7 @@ public class StandingOutput extends RDD {
     private byte[] stored() {
       int at = block;
       block += 4;
-      try {
-        int port = ((Integer) blocks[at + 1]).intValue();
-        return StandingBlocks.read((String) blocks[at], port, (String) blocks[at + 2], (String) blocks[at + 3]);
-      } catch (Exception error) {
-        throw new RuntimeException("FetchFailed: output of an epoch from executor " + blocks[at + 2], error);
-      }
+      return StandingBlocks.read(blocks, at);
     }
 
     public Object next() {

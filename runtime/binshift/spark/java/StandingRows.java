@@ -127,13 +127,7 @@ public class StandingRows {
 
     public boolean hasNext() {
       while (at >= data.length && next < sources.length) {
-        try {
-          String host = (String) sources[next];
-          int port = ((Integer) sources[next + 1]).intValue();
-          data = StandingBlocks.read(host, port, (String) sources[next + 2], (String) sources[next + 3]);
-        } catch (Exception error) {
-          throw new RuntimeException("FetchFailed: rows of an epoch from executor " + sources[next + 2], error);
-        }
+        data = StandingBlocks.read(sources, next);
         next += 4;
         at = 0;
       }

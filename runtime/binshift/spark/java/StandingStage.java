@@ -15,8 +15,6 @@ import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.RDDScanExec;
-import org.apache.spark.sql.execution.SQLExecutionRDD;
-import org.apache.spark.sql.execution.SQLExecutionRDD$;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.exchange.Exchange;
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec;
@@ -102,7 +100,7 @@ public class StandingStage {
   }
 
   private static RDD executed(SparkSession session, RDD rows) {
-    RDD made = new SQLExecutionRDD(rows, session.sessionState().conf(), SQLExecutionRDD$.MODULE$.$lessinit$greater$default$3());
+    RDD made = PlannedTemplate.executed(session, rows);
     shuffles(made); // once asked for, dependencies are sent along
     return made;
   }
@@ -221,10 +219,10 @@ public class StandingStage {
   private static int preferred(StandingDriver driver, RDD rows, Partition part, String[] readers, int number) {
     Seq locations = rows.preferredLocations(part);
     for (int i = 0; i < locations.size(); i++) {
+      Object location = locations.apply(i);
       for (int j = 0; j < readers.length; j++) {
-        String location = (String) locations.apply(i);
         StandingDriver.Member member = driver.member(readers[j]);
-        if (location.equals(member.host) || location.equals("executor_" + member.host + "_" + member.executor)) {
+        if (location.equals(member.host) || location.equals(member.location())) {
           return j;
         }
       }
@@ -277,10 +275,9 @@ public class StandingStage {
     Object[][] streams = new Object[owners.length][];
     String[] locations = new String[owners.length];
     for (int i = 0; i < owners.length; i++) {
-      StandingDriver.Member member = driver.member(owners[i]);
       blocks[i] = blocks(driver, owners[i], (String[]) ((Object[]) answers[i])[1]);
       streams[i] = (Object[]) ((Object[]) answers[i])[2];
-      locations[i] = "executor_" + member.host + "_" + member.executor;
+      locations[i] = driver.member(owners[i]).location();
     }
     RDD rows = new StandingOutput(session.sparkContext(), schema, blocks, streams, locations);
     return session.internalCreateDataFrame(rows, schema, false);

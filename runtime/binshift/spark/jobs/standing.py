@@ -64,7 +64,6 @@ def can_stand(pipeline: Pipeline) -> bool:
 
 @dataclass
 class _Member:
-    executor: Executor
     thread: threading.Thread
     used: bool = False
 
@@ -80,6 +79,7 @@ class StandingTasks:
         environment: what tasks need.
         name: of the query's term; names the driver's endpoint.
         epochs: how many runs of epochs they have completed.
+        busy: whether one is under way.
         failures: how many runs in succession have failed; after `FAILURES_MAX`, every epoch is a job.
     """
 
@@ -130,7 +130,7 @@ class StandingTasks:
 
         target = inheritable_thread_target(self.spark)(run)
         thread = threading.Thread(target=target, name=f"{POOL}-{worker}", daemon=True)
-        self._members[executor.id] = _Member(executor, thread)
+        self._members[executor.id] = _Member(thread)
         thread.start()
 
     @functools.cached_property
