@@ -11,7 +11,7 @@ import pytest
 from awaiting import awaited
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from test_cluster_chains import STEPS, held, keeper, kill_executor_of, put, stream
+from test_cluster_chains import ROWS, STEPS, held, keeper, kill_executor_of, put, stream
 
 import binshift
 from binshift.errors import UserFunctionFailed
@@ -131,3 +131,20 @@ def test_a_stopped_query_leaves_no_task(session: SparkSession, tmp_path: Path) -
     query.stop()
     tracker = session.sparkContext.statusTracker()
     awaited(tracker.getActiveJobsIds, lambda jobs: not jobs, 20)
+
+
+def test_a_stage_that_needs_a_job_is_met_once(session: SparkSession, tmp_path: Path) -> None:
+    """The current time behind an operator is a constant of its epoch: one run fails, and from then on every epoch is a job."""
+    folder = tmp_path / "in"
+    rows: set[tuple[object, ...]] = set()
+    once = stream(session, folder).withWatermark("ts", "5 seconds").dropDuplicates(["id", "ts"])
+    counts = once.where(F.col("ts") < F.current_timestamp()).groupBy(F.window("ts", "10 seconds")).agg(F.count("*"))
+    query = started(counts.select("window.end", "count(1)"), keeper(rows))
+    for step in range(STEPS):
+        put(folder, step)
+        query.processAllAvailable()
+    failed = query.dataflow.epochs.runs_failed
+    query.stop()
+    assert {count for _, count in rows} == {ROWS}
+    assert len(rows) >= STEPS - 2
+    assert failed <= 1

@@ -80,6 +80,7 @@ class StandingTasks:
         name: of the query's term; names the driver's endpoint.
         epochs: how many runs of epochs they have completed.
         busy: whether one is under way.
+        able: whether the program has not met a stage that needs a Spark job.
         failures: how many runs in succession have failed; after `FAILURES_MAX`, every epoch is a job.
     """
 
@@ -89,6 +90,7 @@ class StandingTasks:
     environment: Environment
     name: str
     epochs: int = 0
+    able: bool = True
     failures: int = 0
     busy: bool = False
     _calls: StandingCalls | None = None
@@ -99,7 +101,7 @@ class StandingTasks:
     def start(self, on: Mapping[Worker, Executor]) -> None:
         """Start a standing task on each of these executors that has none and has a task slot for it."""
         with self._lock:
-            if self._closed:
+            if self._closed or not self.able:
                 return
             if self._calls is None:
                 self._calls = StandingCalls.open(self.jvm, self._tag)
@@ -149,7 +151,7 @@ class StandingTasks:
         parts = {worker: on.parts[worker] for worker in plan.workers}
         own = all(on.alive.get(worker) == executor for worker, executor in parts.items())
         again = any(spec.fence.run for spec in specs)
-        if not own or again or plan.epoch == BEFORE_FIRST + 1 or self.failures >= FAILURES_MAX:
+        if not self.able or not own or again or plan.epoch == BEFORE_FIRST + 1 or self.failures >= FAILURES_MAX:
             return False
         needed = {executor.id for executor in (*parts.values(), *readers)}
         self._release(needed)
@@ -213,11 +215,19 @@ class StandingTasks:
                 kept=KEPT_BYTES if number == len(self.pipeline.stages) - 1 else 0,
             )
             if found is None:
+                self._end_for_good()
+                if number:  # S of an earlier stage has run: only another run can be a job
+                    raise TaskFailed(f"{stage.name} cannot run in a standing task, and the epoch runs again as a job")
                 return None
             filling[stage.merged], answers = found
             summaries += (pickle.loads(each) for each in answers)  # noqa: S301 (from tasks, over Spark's RPC)
         self.epochs += 1
         return self.pipeline.fill(self.pipeline.result, filling, plan.batch.batch_time_ms), summaries
+
+    def _end_for_good(self) -> None:
+        """The program has a stage that needs a Spark job: so does every epoch from now on."""
+        self.able = False
+        self._release(set())
 
     def close(self) -> None:
         """End all of them."""
