@@ -44,7 +44,7 @@ public class Bridge {
       if (planned == null) {
         return pin(session, fill(session, template, pairs, millis), locations);
       }
-      return pinned(session, PlannedTemplate.rows(session, planned, holes, every(pairs, 1)), planned, locations);
+      return pinned(session, PlannedTemplate.filled(session, planned, holes, every(pairs, 1)), planned, locations);
     } finally {
       restore(before);
     }
@@ -53,13 +53,13 @@ public class Bridge {
   /** A stage in standing tasks; see StandingStage. Ids are separated by commas. */
   public StandingStage.Result runStanding(
       StandingDriver driver, SparkSession session, Dataset template, List pairs, String readers, String owners, byte[] orders,
-      String schema, boolean later, int kept) throws Exception {
+      Dataset like, boolean later, int kept) throws Exception {
     Option before = SparkSession.getActiveSession();
     SparkSession.setActiveSession(session);
     try {
       return StandingStage.run(
-          driver, session, template, every(pairs, 0), every(pairs, 1), readers.split(","), owners.split(","), orders, schema, later,
-          kept);
+          driver, session, template, every(pairs, 0), every(pairs, 1), readers.split(","), owners.split(","), orders, like.schema(),
+          later, kept);
     } finally {
       restore(before);
     }
@@ -121,6 +121,11 @@ public class Bridge {
   /** See PlanTemplate; the pairs are a hole and its frame, in turn. */
   public Dataset fill(SparkSession session, Dataset template, List pairs, Number millis) {
     return PlanTemplate.fill(session, template, every(pairs, 0), every(pairs, 1), millis);
+  }
+
+  /** See LocalTemplate. */
+  public Dataset fillLocally(SparkSession session, Dataset template, Dataset hole, Dataset frame) {
+    return LocalTemplate.filled(session, template, hole, frame);
   }
 
   public Dataset frame(SparkSession session, LogicalPlan plan) {

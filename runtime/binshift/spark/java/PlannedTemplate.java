@@ -28,14 +28,12 @@ public class PlannedTemplate extends AbstractPartialFunction {
   /** By template and session, the frame whose plan is kept; null for a template that is planned for each epoch. */
   private static final Map PLANNED = new WeakHashMap();
 
-  private final SparkSession session;
   private final RDD[] holes;
-  private final Object[] frames;
+  private final RDD[] rows;
 
-  private PlannedTemplate(SparkSession session, RDD[] holes, Object[] frames) {
-    this.session = session;
+  private PlannedTemplate(RDD[] holes, RDD[] rows) {
     this.holes = holes;
-    this.frames = frames;
+    this.rows = rows;
   }
 
   /** The template as a frame of the session whose physical plan is kept, or null if its plan depends on the epoch. */
@@ -50,20 +48,20 @@ public class PlannedTemplate extends AbstractPartialFunction {
       boolean fixed =
           !plan.containsPattern(TreePattern$.MODULE$.CURRENT_LIKE()) && !plan.containsPattern(TreePattern$.MODULE$.PLAN_EXPRESSION());
       Dataset planned = fixed ? PlanTemplate.frame(session, plan) : null;
-      sessions.put(session, fixed && readsOnly(planned, new PlannedTemplate(session, rdds(holes), holes)) ? planned : null);
+      sessions.put(session, fixed && readsOnly(planned, new PlannedTemplate(rdds(holes), null)) ? planned : null);
     }
     return (Dataset) sessions.get(session);
   }
 
-  /** The physical plan of a planned template, with the rows of a frame in the place of each hole. */
-  public static SparkPlan plan(SparkSession session, Dataset planned, Object[] holes, Object[] frames) {
-    PlannedTemplate filling = new PlannedTemplate(session, rdds(holes), frames);
+  /** The physical plan of a planned template, with rows in the place of each hole. */
+  public static SparkPlan plan(Dataset planned, Object[] holes, RDD[] rows) {
+    PlannedTemplate filling = new PlannedTemplate(rdds(holes), rows);
     return (SparkPlan) planned.queryExecution().executedPlan().transformUp(filling);
   }
 
   /** Its rows. */
-  public static RDD rows(SparkSession session, Dataset planned, Object[] holes, Object[] frames) {
-    return executed(session, plan(session, planned, holes, frames).execute());
+  public static RDD filled(SparkSession session, Dataset planned, Object[] holes, Object[] frames) {
+    return executed(session, plan(planned, holes, rows(session, planned, holes, frames)).execute());
   }
 
   /** The rows of a physical plan, whose tasks find the session's conf. */
@@ -71,8 +69,20 @@ public class PlannedTemplate extends AbstractPartialFunction {
     return new SQLExecutionRDD(rows, session.sessionState().conf(), SQLExecutionRDD$.MODULE$.$lessinit$greater$default$3());
   }
 
+  /** The rows of each frame whose hole the plan reads; null for another one. */
+  public static RDD[] rows(SparkSession session, Dataset planned, Object[] holes, Object[] frames) {
+    RDD[] found = new RDD[frames.length];
+    PlannedTemplate known = new PlannedTemplate(rdds(holes), null);
+    Seq leaves = planned.queryExecution().executedPlan().collectLeaves();
+    for (int i = 0; i < leaves.size(); i++) {
+      int at = known.at(leaves.apply(i));
+      found[at] = found[at] == null ? rows(session, (Dataset) frames[at]) : found[at];
+    }
+    return found;
+  }
+
   /** A frame's rows; those that Spark keeps, if it keeps them. A frame that is an RDD is not planned. */
-  private RDD rows(Dataset frame) {
+  private static RDD rows(SparkSession session, Dataset frame) {
     LogicalPlan plan = frame.queryExecution().analyzed();
     if (!frame.storageLevel().equals(StorageLevel.NONE())) {
       return PlanTemplate.frame(session, plan).queryExecution().toRdd();
@@ -108,7 +118,7 @@ public class PlannedTemplate extends AbstractPartialFunction {
       return otherwise.apply(found);
     }
     RDDScanExec scan = (RDDScanExec) found;
-    return scan.copy(scan.output(), rows((Dataset) frames[at]), scan.name(), scan.outputPartitioning(), scan.outputOrdering(), scan.stream());
+    return scan.copy(scan.output(), rows[at], scan.name(), scan.outputPartitioning(), scan.outputOrdering(), scan.stream());
   }
 
   private int at(Object found) {

@@ -1,6 +1,7 @@
 package dev.binshift;
 
 import java.nio.ByteBuffer;
+import java.util.ArrayList;
 import java.util.Properties;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.spark.TaskContext$;
@@ -9,6 +10,7 @@ import org.apache.spark.executor.TaskMetrics;
 import org.apache.spark.memory.TaskMemoryManager;
 import org.apache.spark.metrics.MetricsSystem;
 import org.apache.spark.serializer.SerializerInstance;
+import org.apache.spark.sql.execution.metric.SQLMetric;
 import org.apache.spark.util.AccumulatorContext;
 import org.apache.spark.util.AccumulatorV2;
 import scala.Option;
@@ -26,13 +28,16 @@ public class StandingContext {
 
   private final TaskContextImpl task;
   private final TaskContextImpl context;
+  private final String key;
 
-  /** inbox: the key of the rows for this task, or null. */
-  public StandingContext(TaskContextImpl task, int partition, String inbox) {
+  /** source: of the rows of this order, or null. */
+  public StandingContext(TaskContextImpl task, int partition, StandingInput.Source source) {
     long attempt = ATTEMPTS.incrementAndGet();
     Properties properties = new Properties();
-    if (inbox != null) {
-      properties.setProperty(StandingRows.INBOX, inbox);
+    key = String.valueOf(attempt);
+    if (source != null) {
+      properties.setProperty(StandingInput.KEY, key);
+      StandingInput.SOURCES.put(key, source);
     }
     this.task = task;
     this.context =
@@ -48,17 +53,46 @@ public class StandingContext {
     return context;
   }
 
-  /** What the plan's metrics have counted; see add. */
+  /** What the plan's metrics and the user's accumulators have counted; see add. */
   public byte[] metrics() {
-    ArrayBuffer found = context.taskMetrics()._externalAccums();
-    Object[] all = new Object[found.size()];
-    for (int i = 0; i < all.length; i++) {
-      all[i] = found.apply(i);
+    return bytes(accumulators(true).toArray());
+  }
+
+  /** The accumulators of what has been read in this context; those of Spark's operators only if asked for. */
+  private ArrayList accumulators(boolean operators) {
+    ArrayBuffer all = context.taskMetrics()._externalAccums();
+    ArrayList found = new ArrayList();
+    for (int i = 0; i < all.size(); i++) {
+      if (operators || !(all.apply(i) instanceof SQLMetric)) {
+        found.add(all.apply(i));
+      }
     }
-    return bytes(all);
+    return found;
+  }
+
+  /** Something that a task keeps, in front of its accumulators other than those of Spark's operators, which nothing reads. */
+  public static Object[] kept(TaskContextImpl task, byte[] content) {
+    StandingContext within = new StandingContext(task, 0, null);
+    try {
+      Object found = read(content);
+      return new Object[] {found, within.accumulators(false)};
+    } finally {
+      within.end();
+    }
+  }
+
+  /** What is kept, to be used for this order: its accumulators begin again. */
+  public Object use(Object[] kept) {
+    ArrayList accumulators = (ArrayList) kept[1];
+    for (int i = 0; i < accumulators.size(); i++) {
+      ((AccumulatorV2) accumulators.get(i)).reset();
+      context.registerAccumulator((AccumulatorV2) accumulators.get(i));
+    }
+    return kept[0];
   }
 
   public void end() {
+    StandingInput.SOURCES.remove(key);
     try {
       context.markTaskCompleted(Option.empty());
     } finally {

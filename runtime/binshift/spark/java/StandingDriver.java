@@ -25,6 +25,7 @@ public class StandingDriver implements ThreadSafeRpcEndpoint {
     public String host;
     public int port;
     public String executor;
+    public final StandingCode code = new StandingCode();
     public RpcCallContext waiting;
     public Object answer;
     public String failure;
@@ -32,6 +33,18 @@ public class StandingDriver implements ThreadSafeRpcEndpoint {
     /** Its executor's name in a preferred location of Spark's scheduler. */
     public String location() {
       return "executor_" + host + "_" + executor;
+    }
+
+    /** Host, port, executor and name of each of its blocks, in turn. */
+    public Object[] blocks(String[] names) {
+      Object[] found = new Object[4 * names.length];
+      for (int i = 0; i < names.length; i++) {
+        found[4 * i] = host;
+        found[4 * i + 1] = Integer.valueOf(port);
+        found[4 * i + 2] = executor;
+        found[4 * i + 3] = names[i];
+      }
+      return found;
     }
   }
 
@@ -99,6 +112,7 @@ public class StandingDriver implements ThreadSafeRpcEndpoint {
       member.answer = report[2];
     } else if (report[1].equals("failed")) {
       member.failure = (String) report[2];
+      member.code.clear(); // it may not have what came with the order
     }
     notifyAll();
   }
@@ -121,6 +135,11 @@ public class StandingDriver implements ThreadSafeRpcEndpoint {
       throw new Failed("Worker lost: the standing task of executor " + id + " has ended");
     }
     return found;
+  }
+
+  /** A plan for a task's order, with its content if the task does not have it. */
+  public synchronized Object[] given(String id, Long number, byte[] content) {
+    return member(id).code.given(number, content);
   }
 
   /** Give each task its order, and wait for all answers. */

@@ -1,7 +1,9 @@
 package dev.binshift;
 
+import java.lang.invoke.MethodHandle;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MethodType;
+import java.util.concurrent.ConcurrentHashMap;
 import org.apache.spark.SparkConf;
 import org.apache.spark.memory.MemoryManager;
 import org.apache.spark.rpc.RpcEnv;
@@ -13,12 +15,20 @@ import org.apache.spark.storage.BlockManager;
  * run-time compiler nor reflection can list its methods; single methods can be called.
  */
 public class StandingEnv {
+  private static final ConcurrentHashMap METHODS = new ConcurrentHashMap();
+
+  /** The current environment has it: another application of the same JVM has another one. */
   private static Object part(String name, Class type) {
     try {
-      Class env = Class.forName("org.apache.spark.SparkEnv");
-      MethodHandles.Lookup lookup = MethodHandles.publicLookup();
-      Object current = lookup.findStatic(env, "get", MethodType.methodType(env)).invokeWithArguments(new Object[0]);
-      return lookup.findVirtual(env, name, MethodType.methodType(type)).invokeWithArguments(new Object[] {current});
+      MethodHandle[] found = (MethodHandle[]) METHODS.get(name);
+      if (found == null) {
+        Class env = Class.forName("org.apache.spark.SparkEnv");
+        MethodHandles.Lookup lookup = MethodHandles.publicLookup();
+        MethodHandle current = lookup.findStatic(env, "get", MethodType.methodType(env));
+        found = new MethodHandle[] {current, lookup.findVirtual(env, name, MethodType.methodType(type))};
+        METHODS.put(name, found);
+      }
+      return found[1].invokeWithArguments(new Object[] {found[0].invokeWithArguments(new Object[0])});
     } catch (Throwable error) {
       throw new IllegalStateException("Spark's environment has no " + name, error);
     }

@@ -38,7 +38,7 @@ public class StandingOutput extends RDD {
   }
 
   public Partition[] getPartitions() {
-    return StandingRows.Part.several(blocks.length);
+    return StandingInput.Part.several(blocks.length);
   }
 
   public scala.collection.Iterator compute(Partition partition, TaskContext context) {

@@ -1,54 +1,16 @@
 package dev.binshift;
 
 import java.util.ArrayList;
-import java.util.concurrent.ConcurrentHashMap;
-import org.apache.spark.Partition;
-import org.apache.spark.SparkContext;
 import org.apache.spark.TaskContext;
-import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.unsafe.Platform;
-import scala.collection.immutable.Nil$;
-import scala.collection.immutable.Seq;
-import scala.reflect.ClassTag$;
 
-/** An exchange between standing tasks: rows for one destination as blocks, and the rows of blocks as an RDD. */
+/** The rows of an exchange between standing tasks, in blocks for their destinations. Raw types: the run-time compiler infers no generics. */
 public class StandingRows {
-  /** The local property of a task that has the key of its inboxes. */
-  public static final String INBOX = "binshift.standing.inbox";
-
-  /** By key, for each exchange the blocks of this task: host, port, executor and name, in turn. */
-  public static final ConcurrentHashMap INBOXES = new ConcurrentHashMap();
-
   private static final int BLOCK_BYTES = 4 << 20;
 
   /** A row is preceded by its size, in eight bytes, so that rows stay aligned. */
   private static final int HEADER = 8;
-
-  /** A partition with a number and nothing else. */
-  public static class Part implements Partition {
-    private final int index;
-
-    public Part(int index) {
-      this.index = index;
-    }
-
-    public int index() {
-      return index;
-    }
-
-    public boolean org$apache$spark$Partition$$super$equals(Object other) {
-      return this == other;
-    }
-
-    public static Partition[] several(int count) {
-      Partition[] made = new Partition[count];
-      for (int i = 0; i < count; i++) {
-        made[i] = new Part(i);
-      }
-      return made;
-    }
-  }
 
   /** Collects rows for one destination. */
   public static class Outbox {
@@ -89,26 +51,16 @@ public class StandingRows {
     }
   }
 
-  /** The rows that other tasks have for this one. */
-  public static class Inbox extends RDD {
-    private final int exchange;
-    private final int fields;
-    private final int parts;
+  /** The rows that other tasks have for this one: for each exchange host, port, executor and name of each block, in turn. */
+  public static class Inbox implements StandingInput.Source {
+    private final Object[] exchanges;
 
-    public Inbox(SparkContext context, int exchange, int fields, int parts) {
-      super(context, (Seq) (Object) Nil$.MODULE$, ClassTag$.MODULE$.Any());
-      this.exchange = exchange;
-      this.fields = fields;
-      this.parts = parts;
+    public Inbox(Object[] exchanges) {
+      this.exchanges = exchanges;
     }
 
-    public Partition[] getPartitions() {
-      return Part.several(parts);
-    }
-
-    public scala.collection.Iterator compute(Partition partition, TaskContext context) {
-      Object[][] sources = (Object[][]) INBOXES.get(context.getLocalProperty(INBOX));
-      return new Rows(sources[exchange], fields);
+    public scala.collection.Iterator rows(int number, int fields, int partition, TaskContext context) {
+      return new Rows((Object[]) exchanges[number], fields);
     }
   }
 

@@ -6,11 +6,10 @@ import java.io.DataInputStream;
 import java.io.DataOutputStream;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.Map;
 import java.util.WeakHashMap;
-import org.apache.spark.Dependency;
-import org.apache.spark.Partition;
-import org.apache.spark.ShuffleDependency;
+import java.util.concurrent.atomic.AtomicLong;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
@@ -18,7 +17,6 @@ import org.apache.spark.sql.execution.RDDScanExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.exchange.Exchange;
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec;
-import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import scala.Function1;
 import scala.Option;
@@ -27,17 +25,25 @@ import scala.collection.immutable.Seq;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * A stage of an epoch in standing tasks. Its physical plan is the one that a Spark job would run, cut at its exchanges: the parts before
- * them, over this epoch's rows, are sent as RDDs with every order; the part behind them depends on no epoch and is made once. Raw types: the
+ * A stage of an epoch in standing tasks. Its physical plan is the one that a Spark job would run, cut at its exchanges. The parts before and
+ * behind them are made once, over the rows that come with an order, and tasks keep them; an epoch brings the RDDs of its frames. Raw types: the
  * run-time compiler infers no generics.
  */
 public class StandingStage {
-  /** By planned template, its part behind the exchanges. */
+  /** By planned template, and by the numbers of partitions of what it reads, its parts. */
   private static final Map STAGES = new WeakHashMap();
 
-  private final Object[] behind;
+  /** The most of them for one template, whose sources have ever other numbers of partitions. */
+  private static final int SHAPES_MAX = 16;
 
-  private StandingStage(Object[] behind) {
+  private static final AtomicLong NUMBERS = new AtomicLong();
+
+  private final StandingReads[] before;
+  private final Long number = Long.valueOf(NUMBERS.incrementAndGet());
+  private final byte[] behind;
+
+  private StandingStage(StandingReads[] before, byte[] behind) {
+    this.before = before;
     this.behind = behind;
   }
 
@@ -64,7 +70,7 @@ public class StandingStage {
   /** Replaces exchanges by what their tasks receive. */
   public static class Receiving extends AbstractPartialFunction {
     private final SparkSession session;
-    private final ArrayList exchanges = new ArrayList();
+    private int exchanges = 0;
 
     public Receiving(SparkSession session) {
       this.session = session;
@@ -80,29 +86,10 @@ public class StandingStage {
       }
       ShuffleExchangeExec exchange = (ShuffleExchangeExec) node;
       int parts = exchange.outputPartitioning().numPartitions();
-      RDD inbox = new StandingRows.Inbox(session.sparkContext(), exchanges.size(), exchange.output().size(), parts);
-      exchanges.add(exchange);
+      RDD inbox = new StandingInput(session.sparkContext(), exchanges++, exchange.output().size(), parts);
       return new RDDScanExec(
           exchange.output(), inbox, "exchange", exchange.outputPartitioning(), (Seq) (Object) Nil$.MODULE$, Option.empty());
     }
-  }
-
-  public static synchronized StandingStage of(SparkSession session, Dataset planned, SparkPlan plan, boolean large) {
-    StandingStage found = (StandingStage) STAGES.get(planned);
-    if (found == null) {
-      SparkPlan behind = (SparkPlan) plan.transformUp(new Receiving(session));
-      String zone = session.sessionState().conf().sessionLocalTimeZone();
-      byte[] rdd = StandingContext.bytes(executed(session, behind.execute()));
-      found = new StandingStage(new Object[] {rdd, planned.schema().json(), zone, Boolean.valueOf(large)});
-      STAGES.put(planned, found);
-    }
-    return found;
-  }
-
-  private static RDD executed(SparkSession session, RDD rows) {
-    RDD made = PlannedTemplate.executed(session, rows);
-    shuffles(made); // once asked for, dependencies are sent along
-    return made;
   }
 
   /**
@@ -111,38 +98,80 @@ public class StandingStage {
    * @param readers the tasks that compute the rows before the exchange
    * @param owners the task of each partition behind it
    * @param orders for S, by partition, each after its size
+   * @param schema of what S returns
    * @param later whether blocks of an earlier stage of this run are still needed
    * @param kept bytes of output of a task that are returned to the driver; where there is no more, the frame is read without a job
    */
   public static Result run(
       StandingDriver driver, SparkSession session, Dataset template, Object[] holes, Object[] frames, String[] readers, String[] owners,
-      byte[] orders, String schema, boolean later, int kept) throws Exception {
+      byte[] orders, StructType schema, boolean later, int kept) throws Exception {
     Dataset planned = PlannedTemplate.of(session, template, holes);
     if (planned == null) {
       return null;
     }
-    SparkPlan plan = PlannedTemplate.plan(session, planned, holes, frames);
-    ArrayList exchanges = new ArrayList();
-    if (!cut(plan, exchanges)) {
+    RDD[] rows = PlannedTemplate.rows(session, planned, holes, frames);
+    StandingStage stage = of(session, planned, holes, rows);
+    if (stage == null) {
       return null;
     }
-    RDD[] before = new RDD[exchanges.size()];
-    for (int i = 0; i < before.length; i++) {
-      before[i] = ((ShuffleExchangeExec) exchanges.get(i)).shuffleDependency().rdd();
-      if (shuffles(before[i])) {
+    Object[][][] sources = new Object[owners.length][stage.before.length][];
+    for (int i = 0; i < stage.before.length; i++) {
+      stage.before[i].send(driver, rows, readers, owners.length, sources, i, later || i > 0);
+    }
+    return stage.receive(driver, session, owners, sources, orders, schema, kept);
+  }
+
+  private static synchronized StandingStage of(SparkSession session, Dataset planned, Object[] holes, RDD[] rows) {
+    Map shapes = (Map) STAGES.get(planned);
+    if (shapes == null) {
+      shapes = new HashMap();
+      STAGES.put(planned, shapes);
+    }
+    int[] parts = new int[rows.length];
+    for (int i = 0; i < rows.length; i++) {
+      if (rows[i] != null && StandingReads.shuffles(rows[i])) {
         return null;
       }
+      parts[i] = rows[i] == null ? 0 : rows[i].partitions().length;
     }
-    StandingStage stage = of(session, planned, plan, session.sessionState().conf().arrowUseLargeVarTypes());
-    Object[][][] sources = new Object[owners.length][before.length][];
+    String shape = Arrays.toString(parts);
+    if (!shapes.containsKey(shape)) {
+      if (shapes.size() == SHAPES_MAX) {
+        shapes.clear();
+      }
+      shapes.put(shape, cut(session, planned, holes, parts));
+    }
+    return (StandingStage) shapes.get(shape);
+  }
+
+  /** The parts of a plan, or null if it is not one that is cut at exchanges. */
+  private static StandingStage cut(SparkSession session, Dataset planned, Object[] holes, int[] parts) {
+    RDD[] inputs = new RDD[holes.length];
+    for (int i = 0; i < holes.length; i++) {
+      inputs[i] = new StandingInput(session.sparkContext(), i, ((Dataset) holes[i]).schema().length(), parts[i]);
+    }
+    SparkPlan plan = PlannedTemplate.plan(planned, holes, inputs);
+    ArrayList exchanges = new ArrayList();
+    if (!collect(plan, exchanges)) {
+      return null;
+    }
+    StandingReads[] before = new StandingReads[exchanges.size()];
     for (int i = 0; i < before.length; i++) {
-      send(driver, executed(session, before[i]), readers, owners.length, sources, i, later || i > 0);
+      RDD found = PlannedTemplate.executed(session, ((ShuffleExchangeExec) exchanges.get(i)).shuffleDependency().rdd());
+      if (StandingReads.shuffles(found)) {
+        return null;
+      }
+      before[i] = new StandingReads(Long.valueOf(NUMBERS.incrementAndGet()), found);
     }
-    return stage.receive(driver, session, owners, sources, orders, (StructType) DataType.fromJson(schema), kept);
+    RDD behind = PlannedTemplate.executed(session, ((SparkPlan) plan.transformUp(new Receiving(session))).execute());
+    StandingReads.shuffles(behind);
+    boolean large = session.sessionState().conf().arrowUseLargeVarTypes();
+    String zone = session.sessionState().conf().sessionLocalTimeZone();
+    return new StandingStage(before, StandingContext.bytes(new Object[] {behind, planned.schema(), zone, Boolean.valueOf(large)}));
   }
 
   /** Collects the topmost exchanges; false if there is none, or another kind below. */
-  private static boolean cut(SparkPlan plan, ArrayList exchanges) {
+  private static boolean collect(SparkPlan plan, ArrayList exchanges) {
     if (plan instanceof ShuffleExchangeExec) {
       exchanges.add(plan);
       return !exchangesBelow(plan);
@@ -153,7 +182,7 @@ public class StandingStage {
     Seq children = plan.children();
     boolean found = true;
     for (int i = 0; i < children.size(); i++) {
-      found &= cut((SparkPlan) children.apply(i), exchanges);
+      found &= collect((SparkPlan) children.apply(i), exchanges);
     }
     return found && children.size() > 0;
   }
@@ -168,81 +197,6 @@ public class StandingStage {
     return false;
   }
 
-  /** Whether these rows need a job with a shuffle. */
-  private static boolean shuffles(RDD rows) {
-    Seq found = rows.dependencies();
-    rows.partitions();
-    boolean any = false;
-    for (int i = 0; i < found.size(); i++) {
-      any |= found.apply(i) instanceof ShuffleDependency || shuffles(((Dependency) found.apply(i)).rdd());
-    }
-    return any;
-  }
-
-  private static void send(
-      StandingDriver driver, RDD rows, String[] readers, int owners, Object[][][] sources, int exchange, boolean later)
-      throws Exception {
-    byte[] sent = StandingContext.bytes(rows);
-    Partition[] parts = rows.partitions();
-    ArrayList[] shares = new ArrayList[readers.length];
-    for (int i = 0; i < shares.length; i++) {
-      shares[i] = new ArrayList();
-    }
-    for (int i = 0; i < parts.length; i++) {
-      shares[preferred(driver, rows, parts[i], readers, i)].add(StandingContext.bytes(parts[i]));
-    }
-    Object[] orders = new Object[readers.length];
-    for (int i = 0; i < readers.length; i++) {
-      orders[i] = new Object[] {"map", Boolean.valueOf(later), sent, shares[i].toArray(), Integer.valueOf(owners)};
-    }
-    Object[] answers = driver.ask(readers, orders);
-    ArrayList[] found = new ArrayList[owners];
-    for (int i = 0; i < owners; i++) {
-      found[i] = new ArrayList();
-    }
-    for (int i = 0; i < readers.length; i++) {
-      Object[] answer = (Object[]) answers[i];
-      byte[][] metrics = (byte[][]) answer[1];
-      for (int j = 0; j < metrics.length; j++) {
-        StandingContext.add(metrics[j]);
-      }
-      for (int j = 0; j < owners; j++) {
-        found[j].addAll(Arrays.asList(blocks(driver, readers[i], (String[]) ((Object[]) answer[0])[j])));
-      }
-    }
-    for (int i = 0; i < owners; i++) {
-      sources[i][exchange] = found[i].toArray();
-    }
-  }
-
-  /** The reader on an executor that the rows prefer, or else each in turn. */
-  private static int preferred(StandingDriver driver, RDD rows, Partition part, String[] readers, int number) {
-    Seq locations = rows.preferredLocations(part);
-    for (int i = 0; i < locations.size(); i++) {
-      Object location = locations.apply(i);
-      for (int j = 0; j < readers.length; j++) {
-        StandingDriver.Member member = driver.member(readers[j]);
-        if (location.equals(member.host) || location.equals(member.location())) {
-          return j;
-        }
-      }
-    }
-    return number % readers.length;
-  }
-
-  /** Host, port, executor and name of each block, in turn. */
-  private static Object[] blocks(StandingDriver driver, String id, String[] names) {
-    StandingDriver.Member member = driver.member(id);
-    Object[] found = new Object[4 * names.length];
-    for (int i = 0; i < names.length; i++) {
-      found[4 * i] = member.host;
-      found[4 * i + 1] = Integer.valueOf(member.port);
-      found[4 * i + 2] = member.executor;
-      found[4 * i + 3] = names[i];
-    }
-    return found;
-  }
-
   public Result receive(
       StandingDriver driver, SparkSession session, String[] owners, Object[][][] sources, byte[] given, StructType schema, int kept)
       throws Exception {
@@ -251,7 +205,8 @@ public class StandingStage {
     for (int i = 0; i < owners.length; i++) {
       byte[] order = new byte[from.readInt()];
       from.readFully(order);
-      orders[i] = new Object[] {"reduce", behind, sources[i], Integer.valueOf(i), order, Integer.valueOf(kept)};
+      Object[] code = driver.given(owners[i], number, behind);
+      orders[i] = new Object[] {"reduce", code, sources[i], Integer.valueOf(i), order, Integer.valueOf(kept)};
     }
     Object[] answers = driver.ask(owners, orders);
     ByteArrayOutputStream bytes = new ByteArrayOutputStream();
@@ -275,7 +230,7 @@ public class StandingStage {
     Object[][] streams = new Object[owners.length][];
     String[] locations = new String[owners.length];
     for (int i = 0; i < owners.length; i++) {
-      blocks[i] = blocks(driver, owners[i], (String[]) ((Object[]) answers[i])[1]);
+      blocks[i] = driver.member(owners[i]).blocks((String[]) ((Object[]) answers[i])[1]);
       streams[i] = (Object[]) ((Object[]) answers[i])[2];
       locations[i] = driver.member(owners[i]).location();
     }

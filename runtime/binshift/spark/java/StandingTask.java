@@ -4,17 +4,13 @@ import java.io.BufferedInputStream;
 import java.io.BufferedOutputStream;
 import java.io.DataInputStream;
 import java.io.DataOutputStream;
-import java.io.OutputStream;
 import java.net.StandardProtocolFamily;
 import java.net.UnixDomainSocketAddress;
-import java.nio.ByteBuffer;
 import java.nio.channels.Channels;
 import java.nio.channels.ServerSocketChannel;
 import java.nio.channels.SocketChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.concurrent.atomic.AtomicLong;
-import org.apache.arrow.vector.ipc.ArrowStreamWriter;
 import org.apache.spark.Partition;
 import org.apache.spark.SparkContext;
 import org.apache.spark.TaskContext;
@@ -22,30 +18,20 @@ import org.apache.spark.TaskContextImpl;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.rpc.RpcEndpointRef;
 import org.apache.spark.rpc.RpcTimeout;
-import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
-import org.apache.spark.sql.execution.arrow.ArrowWriter;
-import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.StructType;
 import org.apache.spark.storage.BlockManagerId;
 import org.apache.spark.util.RpcUtils;
-import scala.Product2;
 import scala.collection.immutable.Nil$;
 import scala.collection.immutable.Seq;
 import scala.concurrent.duration.FiniteDuration;
 import scala.reflect.ClassTag$;
 
 /**
- * A task that stays: it asks the driver for its next order, carries it out, and asks again with what came of it. There are two orders:
- * "map" computes partitions of the exchange's input and keeps their rows for the tasks that they belong to; "reduce" reads the rows of this
- * task from the others, computes what is done with them in the JVM, and passes the result to S in the Python worker of this same task.
- * Tasks never wait for each other. Raw types: the run-time compiler infers no generics.
+ * A task that stays: it asks the driver for its next order, carries it out (see StandingWork), and asks again with what came of it. Tasks
+ * never wait for each other. Raw types: the run-time compiler infers no generics.
  */
 public class StandingTask extends RDD {
   /** The local property with the Unix socket on which the JVM waits for its Python worker. */
   private static final String SOCKET = "binshift.standing.socket";
-
-  private static final int BATCH_ROWS = 65536;
 
   private final String endpoint;
   private final String id;
@@ -59,7 +45,7 @@ public class StandingTask extends RDD {
   }
 
   public Partition[] getPartitions() {
-    return StandingRows.Part.several(1);
+    return StandingInput.Part.several(1);
   }
 
   public Seq getPreferredLocations(Partition partition) {
@@ -85,7 +71,6 @@ public class StandingTask extends RDD {
     private static final long ASK_DAYS = 365;
     private static final long CONNECT_SECONDS_MAX = 60;
     private static final long POLL_MILLIS = 5;
-    private static final AtomicLong NUMBERS = new AtomicLong();
 
     private final String endpoint;
     private final String id;
@@ -99,6 +84,7 @@ public class StandingTask extends RDD {
     private long pid = -1;
     private DataInputStream fromPython;
     private DataOutputStream toPython;
+    private StandingWork work;
 
     public Loop(String endpoint, String id, TaskContextImpl context, ServerSocketChannel server, Path path) {
       this.endpoint = endpoint;
@@ -137,6 +123,7 @@ public class StandingTask extends RDD {
       fromPython = new DataInputStream(new BufferedInputStream(Channels.newInputStream(answers), 1 << 16));
       toPython = new DataOutputStream(new BufferedOutputStream(Channels.newOutputStream(orders), 1 << 16));
       pid = fromPython.readInt();
+      work = new StandingWork(context, blocks, fromPython, toPython);
     }
 
     /** A connection of the Python worker, which may have failed before it could connect. */
@@ -185,7 +172,7 @@ public class StandingTask extends RDD {
           return;
         }
         try {
-          report = new Object[] {id, "done", kind.equals("map") ? map(order) : reduce(order)};
+          report = new Object[] {id, "done", kind.equals("map") ? work.map(order) : work.reduce(order)};
         } catch (StandingAnswer.PythonFailed error) {
           report = new Object[] {id, "failed", error.getMessage()};
         } catch (Exception error) {
@@ -202,93 +189,6 @@ public class StandingTask extends RDD {
       java.io.StringWriter text = new java.io.StringWriter();
       error.printStackTrace(new java.io.PrintWriter(text));
       return text.toString();
-    }
-
-    /** order: whether older blocks are still needed, the RDD, its partitions, the number of destinations. */
-    private Object map(Object[] order) throws Exception {
-      if (!((Boolean) order[1]).booleanValue()) {
-        blocks.clear();
-      }
-      Object[] parts = (Object[]) order[3];
-      StandingRows.Outbox[] outboxes = new StandingRows.Outbox[((Integer) order[4]).intValue()];
-      for (int i = 0; i < outboxes.length; i++) {
-        outboxes[i] = new StandingRows.Outbox(blocks);
-      }
-      byte[][] metrics = new byte[parts.length][];
-      for (int i = 0; i < parts.length; i++) {
-        Partition part = (Partition) StandingContext.read((byte[]) parts[i]);
-        StandingContext within = new StandingContext(context, part.index(), null);
-        try {
-          RDD rdd = (RDD) StandingContext.read((byte[]) order[2]);
-          scala.collection.Iterator rows = rdd.iterator(part, within.context());
-          while (rows.hasNext()) {
-            Product2 row = (Product2) rows.next();
-            outboxes[((Integer) row._1()).intValue()].add((UnsafeRow) row._2());
-          }
-          metrics[i] = within.metrics();
-        } finally {
-          within.end();
-        }
-      }
-      Object[] names = new Object[outboxes.length];
-      for (int i = 0; i < outboxes.length; i++) {
-        names[i] = outboxes[i].names();
-      }
-      return new Object[] {names, metrics};
-    }
-
-    /**
-     * order: what is behind the exchange (the RDD, its schema, the time zone, the form of strings), the sources of each exchange, the
-     * partition, what S shall do, see StandingAnswer.
-     */
-    private Object reduce(Object[] order) throws Exception {
-      Object[] behind = (Object[]) order[1];
-      int partition = ((Integer) order[3]).intValue();
-      String key = id + "/" + partition + "/" + NUMBERS.incrementAndGet();
-      StandingRows.INBOXES.put(key, order[2]);
-      StandingContext within = new StandingContext(context, partition, key);
-      try {
-        byte[] specs = (byte[]) order[4];
-        toPython.writeInt(specs.length);
-        toPython.write(specs);
-        StandingAnswer answer = new StandingAnswer(fromPython, blocks, ((Integer) order[5]).intValue());
-        answer.start();
-        RDD rdd = (RDD) StandingContext.read((byte[]) behind[0]);
-        StructType schema = (StructType) DataType.fromJson((String) behind[1]);
-        write(rdd.iterator(new StandingRows.Part(partition), within.context()), schema, (String) behind[2], ((Boolean) behind[3]).booleanValue());
-        return answer.await();
-      } catch (java.io.IOException error) {
-        throw new RuntimeException("Python worker exited unexpectedly", error);
-      } finally {
-        StandingRows.INBOXES.remove(key);
-        within.end();
-      }
-    }
-
-    private void write(scala.collection.Iterator rows, StructType schema, String zone, boolean large) throws Exception {
-      ArrowWriter arrow = ArrowWriter.create(schema, zone, true, large);
-      try {
-        ArrowStreamWriter writer = new ArrowStreamWriter(arrow.root(), null, (OutputStream) toPython);
-        writer.start();
-        int held = 0;
-        while (rows.hasNext()) {
-          arrow.write((InternalRow) rows.next());
-          if (++held == BATCH_ROWS) {
-            arrow.finish();
-            writer.writeBatch();
-            arrow.reset();
-            held = 0;
-          }
-        }
-        if (held > 0) {
-          arrow.finish();
-          writer.writeBatch();
-        }
-        writer.end();
-        toPython.flush();
-      } finally {
-        arrow.root().close();
-      }
     }
   }
 }

@@ -210,7 +210,7 @@ class StandingTasks:
                 readers,
                 owners,
                 orders,
-                stage.stage.merged_schema,
+                stage.merged,
                 later=number > 0,
                 kept=KEPT_BYTES if number == len(self.pipeline.stages) - 1 else 0,
             )
@@ -222,7 +222,9 @@ class StandingTasks:
             filling[stage.merged], answers = found
             summaries += (pickle.loads(each) for each in answers)  # noqa: S301 (from tasks, over Spark's RPC)
         self.epochs += 1
-        return self.pipeline.fill(self.pipeline.result, filling, plan.batch.batch_time_ms), summaries
+        result, merged = self.pipeline.result, self.pipeline.stages[-1].merged
+        local = self.jvm.fill_locally(result, merged, filling[merged])
+        return local if local is not None else self.pipeline.fill(result, filling, plan.batch.batch_time_ms), summaries
 
     def _end_for_good(self) -> None:
         """The program has a stage that needs a Spark job: so does every epoch from now on."""

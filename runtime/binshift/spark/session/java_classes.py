@@ -13,17 +13,9 @@ from pathlib import Path
 from typing import Any
 
 SOURCES = (
-    *("PinnedRDD", "NudgeSource", "BatchTime", "PlanTemplate", "PlannedTemplate", "StagedFiles"),
-    *(
-        "StandingEnv",
-        "StandingBlocks",
-        "StandingRows",
-        "StandingOutput",
-        "StandingContext",
-        "StandingAnswer",
-        "StandingTask",
-    ),
-    *("StandingDriver", "StandingStage"),
+    *("PinnedRDD", "NudgeSource", "BatchTime", "PlanTemplate", "PlannedTemplate", "LocalTemplate", "StagedFiles"),
+    *("StandingEnv", "StandingBlocks", "StandingInput", "StandingRows", "StandingOutput", "StandingContext"),
+    *("StandingAnswer", "StandingCode", "StandingDriver", "StandingReads", "StandingWork", "StandingTask", "StandingStage"),
     *("AggregateBuffer", "BufferedAggregate", "Bridge", "LocalCheckpointFiles"),
 )
 """In an order in which a class uses only those before it."""

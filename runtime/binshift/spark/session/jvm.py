@@ -113,6 +113,13 @@ class Jvm:
         java = self.bridge.fill(java_session(session), java_frame(template), self.pairs(filling), time_ms)
         return DataFrame(java, session)
 
+    def fill_locally(self, template: DataFrame, hole: DataFrame, frame: DataFrame) -> DataFrame | None:
+        """`fill` of a template with one hole, by a frame whose rows the driver has; None where Spark has to plan the template."""
+        session = frame.sparkSession
+        frames = (java_frame(each) for each in (template, hole, frame))
+        java = self.bridge.fillLocally(java_session(session), *frames)
+        return None if java is None else DataFrame(java, session)
+
     def pairs(self, filling: Filling) -> Any:
         """A Java list of holes and their frames, in turn."""
         pairs = self.bridge.list()

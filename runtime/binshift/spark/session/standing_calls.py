@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
 
 from binshift.spark.session.jvm import Filling, Jvm, java_frame, java_session
 
@@ -49,7 +48,7 @@ class StandingCalls:
         readers: Sequence[str],
         owners: Sequence[str],
         orders: Sequence[bytes],
-        schema: StructType,
+        like: DataFrame,
         *,
         later: bool,
         kept: int,
@@ -62,7 +61,7 @@ class StandingCalls:
             readers: the tasks that compute the rows before the exchange.
             owners: the task of each partition behind it.
             orders: for S, by partition.
-            schema: of what S returns.
+            like: a frame with the columns that S returns.
             kept: bytes of output of a task that are returned to the driver; where there is no more, the frame is read without a job.
             later: whether what earlier stages of this epoch returned is still needed.
         """
@@ -75,7 +74,7 @@ class StandingCalls:
             ",".join(readers),
             ",".join(owners),
             bytearray(b"".join(SIZE.pack(len(each)) + each for each in orders)),
-            schema.json(),
+            java_frame(like),
             later,
             kept,
         )
