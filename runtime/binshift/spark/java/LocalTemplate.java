@@ -13,7 +13,6 @@ import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
-import org.apache.spark.sql.catalyst.trees.TreePattern$;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.LogicalRDD;
@@ -61,7 +60,7 @@ public class LocalTemplate {
 
   private static LocalTemplate of(SparkSession session, Dataset template, Dataset hole) {
     LogicalPlan analyzed = template.queryExecution().analyzed();
-    if (analyzed.containsPattern(TreePattern$.MODULE$.CURRENT_LIKE()) || !analyzed.deterministic()) {
+    if (PlannedTemplate.dependsOnEpoch(analyzed) || !analyzed.deterministic()) {
       return null;
     }
     LocalTemplate made = new LocalTemplate();

@@ -45,12 +45,16 @@ public class PlannedTemplate extends AbstractPartialFunction {
     }
     if (!sessions.containsKey(session)) {
       LogicalPlan plan = template.queryExecution().analyzed();
-      boolean fixed =
-          !plan.containsPattern(TreePattern$.MODULE$.CURRENT_LIKE()) && !plan.containsPattern(TreePattern$.MODULE$.PLAN_EXPRESSION());
+      boolean fixed = !dependsOnEpoch(plan);
       Dataset planned = fixed ? PlanTemplate.frame(session, plan) : null;
       sessions.put(session, fixed && readsOnly(planned, new PlannedTemplate(rdds(holes), null)) ? planned : null);
     }
     return (Dataset) sessions.get(session);
+  }
+
+  /** Whether a plan has the current time, or a subquery. */
+  public static boolean dependsOnEpoch(LogicalPlan plan) {
+    return plan.containsPattern(TreePattern$.MODULE$.CURRENT_LIKE()) || plan.containsPattern(TreePattern$.MODULE$.PLAN_EXPRESSION());
   }
 
   /** The physical plan of a planned template, with rows in the place of each hole. */
