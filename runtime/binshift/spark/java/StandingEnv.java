@@ -3,7 +3,12 @@ package dev.binshift;
 import java.lang.invoke.MethodHandle;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MethodType;
+import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.ThreadFactory;
 import org.apache.spark.SparkConf;
 import org.apache.spark.memory.MemoryManager;
 import org.apache.spark.rpc.RpcEnv;
@@ -11,11 +16,26 @@ import org.apache.spark.serializer.Serializer;
 import org.apache.spark.storage.BlockManager;
 
 /**
- * The parts of Spark's environment, in the driver and in executors. Its class names classes that Spark does not ship, so neither the
+ * Threads, and the parts of Spark's environment, in the driver and in executors. Its class names classes that Spark does not ship, so neither the
  * run-time compiler nor reflection can list its methods; single methods can be called.
  */
 public class StandingEnv {
   private static final ConcurrentHashMap METHODS = new ConcurrentHashMap();
+  private static final ExecutorService THREADS = Executors.newCachedThreadPool(new Daemons());
+
+  /** Threads that do not keep a JVM alive. */
+  public static class Daemons implements ThreadFactory {
+    public Thread newThread(Runnable work) {
+      Thread made = new Thread(work, "binshift-standing");
+      made.setDaemon(true);
+      return made;
+    }
+  }
+
+  /** Do something beside the calling thread. */
+  public static Future submit(Callable work) {
+    return THREADS.submit(work);
+  }
 
   /** The current environment has it: another application of the same JVM has another one. */
   private static Object part(String name, Class type) {

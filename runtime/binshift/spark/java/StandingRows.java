@@ -1,6 +1,10 @@
 package dev.binshift;
 
+import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Future;
 import org.apache.spark.TaskContext;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.unsafe.Platform;
@@ -8,6 +12,9 @@ import org.apache.spark.unsafe.Platform;
 /** The rows of an exchange between standing tasks, in blocks for their destinations. Raw types: the run-time compiler infers no generics. */
 public class StandingRows {
   private static final int BLOCK_BYTES = 4 << 20;
+
+  /** Blocks that are read at a time, and so the memory that they take. */
+  private static final int AHEAD_MAX = 4;
 
   /** A row is preceded by its size, in eight bytes, so that rows stay aligned. */
   private static final int HEADER = 8;
@@ -64,10 +71,26 @@ public class StandingRows {
     }
   }
 
-  /** The rows of blocks, which are read one after the other; a row is valid until the next. */
+  /** A block that is read beside the task. */
+  public static class Reading implements Callable {
+    private final Object[] sources;
+    private final int at;
+
+    public Reading(Object[] sources, int at) {
+      this.sources = sources;
+      this.at = at;
+    }
+
+    public Object call() {
+      return StandingBlocks.read(sources, at);
+    }
+  }
+
+  /** The rows of blocks, some of which are read ahead; a row is valid until the next. */
   public static class Rows extends scala.collection.AbstractIterator {
     private final Object[] sources;
     private final UnsafeRow row;
+    private final ArrayDeque ahead = new ArrayDeque();
     private byte[] data = new byte[0];
     private int next = 0;
     private int at = 0;
@@ -78,12 +101,25 @@ public class StandingRows {
     }
 
     public boolean hasNext() {
-      while (at >= data.length && next < sources.length) {
-        data = StandingBlocks.read(sources, next);
-        next += 4;
+      while (at >= data.length && (next < sources.length || !ahead.isEmpty())) {
+        data = block();
         at = 0;
       }
       return at < data.length;
+    }
+
+    private byte[] block() {
+      while (next < sources.length && ahead.size() < AHEAD_MAX) {
+        ahead.add(StandingEnv.submit(new Reading(sources, next)));
+        next += 4;
+      }
+      try {
+        return (byte[]) ((Future) ahead.poll()).get();
+      } catch (InterruptedException error) {
+        throw new IllegalStateException("the task is interrupted", error);
+      } catch (ExecutionException error) {
+        throw (RuntimeException) error.getCause();
+      }
     }
 
     public Object next() {

@@ -3,8 +3,14 @@ package dev.binshift;
 import java.io.DataInputStream;
 import java.io.DataOutputStream;
 import java.io.OutputStream;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.concurrent.Callable;
+import java.util.concurrent.Future;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.arrow.vector.ipc.ArrowStreamWriter;
 import org.apache.spark.Partition;
+import org.apache.spark.TaskContext$;
 import org.apache.spark.TaskContextImpl;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -34,52 +40,108 @@ public class StandingWork {
     this.toPython = toPython;
   }
 
-  /** The plan of an order, which may have come with an earlier one. */
-  private Object[] kept(Object[] order) {
-    Object[] given = (Object[]) order[1];
-    Object[] found = given[1] == null ? (Object[]) code.get(given[0]) : StandingContext.kept(task, (byte[]) given[1]);
-    if (found == null) {
-      throw new IllegalStateException("plan " + given[0] + " has not been sent");
-    }
-    code.put(given[0], found);
-    return found;
-  }
-
   /**
    * order: the plan, whether older blocks are still needed, the RDDs of the inputs, the partitions with what they read (see StandingReads), the
    * number of destinations.
    */
   public Object map(Object[] order) throws Exception {
-    Object[] kept = kept(order);
+    StandingCode.Plan plan = code.of((Object[]) order[1]);
     if (!((Boolean) order[2]).booleanValue()) {
       blocks.clear();
     }
     Object[] parts = (Object[]) order[4];
-    StandingRows.Outbox[] outboxes = new StandingRows.Outbox[((Integer) order[5]).intValue()];
-    for (int i = 0; i < outboxes.length; i++) {
-      outboxes[i] = new StandingRows.Outbox(blocks);
-    }
+    Lane[] lanes = new Lane[Math.max(1, Math.min(parts.length, Runtime.getRuntime().availableProcessors()))];
     byte[][] metrics = new byte[parts.length][];
-    for (int i = 0; i < parts.length; i++) {
-      Object[] share = (Object[]) parts[i];
+    AtomicInteger next = new AtomicInteger();
+    for (int i = 0; i < lanes.length; i++) {
+      lanes[i] = new Lane(task, plan, (Object[]) order[3], parts, next, blocks, ((Integer) order[5]).intValue(), metrics);
+    }
+    run(lanes);
+    Object[] names = new Object[((Integer) order[5]).intValue()];
+    for (int i = 0; i < names.length; i++) {
+      ArrayList found = new ArrayList();
+      for (int j = 0; j < lanes.length; j++) {
+        found.addAll(Arrays.asList(lanes[j].outboxes[i].names()));
+      }
+      names[i] = found.toArray(new String[found.size()]);
+    }
+    return new Object[] {names, metrics};
+  }
+
+  private void run(Lane[] lanes) throws Exception {
+    ArrayList running = new ArrayList();
+    for (int i = 1; i < lanes.length; i++) {
+      running.add(StandingEnv.submit(lanes[i]));
+    }
+    try {
+      lanes[0].call();
+      for (int i = 0; i < running.size(); i++) {
+        ((Future) running.get(i)).get();
+      }
+    } catch (java.util.concurrent.ExecutionException error) {
+      throw error.getCause() instanceof Exception ? (Exception) error.getCause() : error;
+    } finally {
+      TaskContext$.MODULE$.setTaskContext(task);
+      for (int i = 0; i < running.size(); i++) {
+        ((Future) running.get(i)).cancel(true);
+      }
+    }
+  }
+
+  /** Computes one partition after the other, beside other lanes of the same order. */
+  public static class Lane implements Callable {
+    public final StandingRows.Outbox[] outboxes;
+    private final TaskContextImpl task;
+    private final StandingCode.Plan plan;
+    private final Object[] inputs;
+    private final Object[] parts;
+    private final AtomicInteger next;
+    private final byte[][] metrics;
+    private final ClassLoader loader = Thread.currentThread().getContextClassLoader();
+
+    public Lane(
+        TaskContextImpl task, StandingCode.Plan plan, Object[] inputs, Object[] parts, AtomicInteger next, StandingBlocks blocks,
+        int destinations, byte[][] metrics) {
+      this.task = task;
+      this.plan = plan;
+      this.inputs = inputs;
+      this.parts = parts;
+      this.next = next;
+      this.metrics = metrics;
+      this.outboxes = new StandingRows.Outbox[destinations];
+      for (int i = 0; i < destinations; i++) {
+        outboxes[i] = new StandingRows.Outbox(blocks);
+      }
+    }
+
+    public Object call() throws Exception {
+      Thread.currentThread().setContextClassLoader(loader);
+      Object[] kept = plan.take(task);
+      try {
+        for (int i = next.getAndIncrement(); i < parts.length; i = next.getAndIncrement()) {
+          metrics[i] = compute((Object[]) parts[i], kept);
+        }
+      } finally {
+        TaskContext$.MODULE$.unset();
+      }
+      plan.giveBack(kept);
+      return null;
+    }
+
+    private byte[] compute(Object[] share, Object[] kept) {
       Partition part = (Partition) StandingContext.read((byte[]) share[0]);
-      StandingContext within = new StandingContext(task, part.index(), new StandingReads.Inputs((Object[]) order[3], share));
+      StandingContext within = new StandingContext(task, part.index(), new StandingReads.Inputs(inputs, share));
       try {
         scala.collection.Iterator rows = ((RDD) within.use(kept)).iterator(part, within.context());
         while (rows.hasNext()) {
           Product2 row = (Product2) rows.next();
           outboxes[((Integer) row._1()).intValue()].add((UnsafeRow) row._2());
         }
-        metrics[i] = within.metrics();
+        return within.metrics();
       } finally {
         within.end();
       }
     }
-    Object[] names = new Object[outboxes.length];
-    for (int i = 0; i < outboxes.length; i++) {
-      names[i] = outboxes[i].names();
-    }
-    return new Object[] {names, metrics};
   }
 
   /**
@@ -87,7 +149,8 @@ public class StandingWork {
    * what S shall do, see StandingAnswer.
    */
   public Object reduce(Object[] order) throws Exception {
-    Object[] kept = kept(order);
+    StandingCode.Plan plan = code.of((Object[]) order[1]);
+    Object[] kept = plan.take(task);
     int partition = ((Integer) order[3]).intValue();
     StandingContext within = new StandingContext(task, partition, new StandingRows.Inbox((Object[]) order[2]));
     try {
@@ -99,7 +162,9 @@ public class StandingWork {
       Object[] behind = (Object[]) within.use(kept);
       scala.collection.Iterator rows = ((RDD) behind[0]).iterator(new StandingInput.Part(partition), within.context());
       write(rows, (StructType) behind[1], (String) behind[2], ((Boolean) behind[3]).booleanValue());
-      return answer.await();
+      Object found = answer.await();
+      plan.giveBack(kept);
+      return found;
     } catch (java.io.IOException error) {
       throw new RuntimeException("Python worker exited unexpectedly", error);
     } finally {
