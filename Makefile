@@ -88,9 +88,9 @@ test-core: $(READY) $(CLASSES) ## the core of the tests on a small local Spark c
 ##@ Longer
 
 .PHONY: test-cluster
-test-cluster: $(READY) $(CLASSES) ## all tests on a small local Spark cluster, about 50 minutes (NAMES="sinks or stop"; STANDING=1)
+test-cluster: $(READY) $(CLASSES) ## all tests on a small local Spark cluster, about 50 minutes (NAMES="sinks or stop"; STANDING=0)
 	@scripts/libfuse.sh $(BIN)/python
-	$(WITH_JAVA) $(if $(STANDING),BINSHIFT_STANDING=1) $(BIN)/python -m pytest runtime/tests/cluster -v --durations=10 \
+	$(WITH_JAVA) $(if $(STANDING),BINSHIFT_STANDING=$(STANDING)) $(BIN)/python -m pytest runtime/tests/cluster -v --durations=10 \
 		-m "cluster and not oracle and not campaign" $(if $(NAMES),-k "$(NAMES)")
 
 .PHONY: oracle

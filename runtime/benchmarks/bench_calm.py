@@ -21,7 +21,7 @@ from options import WATCH, parsed, parser
 from tables import text
 from targets import Row, Target, verdicts
 
-from binshift.spark.jobs.standing import SLOTS
+from binshift.spark.frontend.neighbours import STANDING_SLOTS_PER_QUERY
 from openloop import percentile
 
 BASE = "spark, 2 partitions"
@@ -45,7 +45,7 @@ def main() -> None:
     args = parsed(
         made, {"keys": 1000, "rate": 1000, "seconds": 3.0, "turns": 1, "warm_seconds": 3.0, "partitions": [2, 4]}
     )
-    with bench(2, cores=SLOTS) as running:
+    with bench(2, cores=STANDING_SLOTS_PER_QUERY) as running:
         found = take_turns(
             systems(running, args),
             partial(running.stream, keys=args.keys, prefill=args.keys, rate=args.rate),
@@ -69,8 +69,8 @@ def systems(running: Bench, args: Namespace) -> dict[str, System]:
         if partitions == 2:
             found["spark, 2 partitions, quick files"] = partial(quick_spark_count, running)
     for bins in args.bins:
-        found[f"binshift, {bins} bins"] = partial(binshift_count, running, bins=bins)
-        found[f"binshift, {bins} bins, standing"] = partial(binshift_count, running, bins=bins, standing_tasks=True)
+        found[f"binshift, {bins} bins"] = partial(binshift_count, running, bins=bins, standing_tasks=False)
+        found[f"binshift, {bins} bins, standing"] = partial(binshift_count, running, bins=bins)
     return found
 
 

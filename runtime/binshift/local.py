@@ -48,13 +48,13 @@ class LocalCluster:
     Attributes:
         directory: logs, Spark's work directories and the local stores go here.
         workers: how many worker processes to start at first.
-        cores: task slots per worker; two at least, as background jobs need one of their own.
+        cores: task slots per worker; two at least, as background jobs need one of their own; standing tasks need a third.
         memory: each executor's JVM heap, in Spark's notation.
     """
 
     directory: Path
     workers: int = 2
-    cores: int = 2
+    cores: int = 3
     memory: str = "600m"
     port: int = 0
     _master: ChildProcess | None = field(default=None, init=False)

@@ -94,6 +94,19 @@ def worker_memory(limit_bytes: int, task_slots: int) -> WorkerMemory:
     return WorkerMemory(DAEMON_MIB, overhead, processes, heap, rest - heap)
 
 
+def fits_worker(limit_bytes: int, task_slots: int) -> bool:
+    """Whether a container of that limit is large enough for a worker with so many task slots.
+
+    >>> fits_worker(1600 * MIB, 2), fits_worker(1600 * MIB, 3)
+    (True, False)
+    """
+    try:
+        worker_memory(limit_bytes, task_slots)
+    except InvalidSettings:
+        return False
+    return True
+
+
 def driver_memory(limit_bytes: int) -> DriverMemory:
     """How a driver's container of that limit is shared.
 

@@ -100,8 +100,9 @@ class Settings:
     """Share of time, 0.01 to 1, in which a background task works instead of pausing; default 0.5. It runs at a low priority,
     so that epochs win when both compete for a core; the share limits resources without priorities, such as CPU quotas."""
 
-    standing_tasks: bool = _setting(False)
-    """Whether epochs run in one lasting task per executor; default false: each is a Spark job. Needs three task slots per executor."""
+    standing_tasks: bool = _setting(True)
+    """Whether epochs run in one lasting task per executor where they can; default true. It needs three task slots per executor.
+    Otherwise each epoch is a Spark job."""
 
     snapshot_cycle_epochs: int = _setting(64, least=1)
     """Epochs in which every bin is written as a snapshot once; default 64. Shorter chains of deltas make bring-ups faster;

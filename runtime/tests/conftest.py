@@ -24,8 +24,8 @@ collect_ignore = ["faulty_disk_server.py"]
 
 RUNTIME = Path(__file__).resolve().parent.parent
 CLUSTER_WORKERS = 4
-STANDING = os.environ.get("BINSHIFT_STANDING") == "1"
-"""Whether queries in the tests' session run in standing tasks unless they set it themselves: `make test-cluster STANDING=1`."""
+STANDING = os.environ.get("BINSHIFT_STANDING") != "0"
+"""Whether queries in the tests' session run in standing tasks unless they set it themselves; not with `make test-cluster STANDING=0`."""
 LONGEST_SECONDS = {"cluster": 600, "oracle": 1200, "campaign": 1800}
 """The time limits of tests with a marker; tests without a marker have the limit in pyproject.toml. They include fixtures: the last
 test of the campaign also finishes the worlds of all the others."""

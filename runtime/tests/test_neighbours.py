@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -36,17 +36,17 @@ def test_a_query_needs_two_slots_on_every_worker() -> None:
     """One slot is for its epoch, one for background work; the error has the numbers, and an ended query needs none."""
     held = Neighbours()
     first = held.enter("a", None, "/a")
-    held.check_slots(executors(2), 1)
+    held.check_slots(executors(2))
     held.enter("b", None, "/b")
-    held.check_slots(executors(4), 1)
+    held.check_slots(executors(4))
     with pytest.raises(
         InvalidSettings, match=r"worker 1 has 3 task slots; 2 .* need 4, 2 each: set spark.executor.cores to 4"
     ):
-        held.check_slots(executors(3), 1)
+        held.check_slots(executors(3))
     with pytest.raises(InvalidSettings, match=r"worker 1 has 3 task slots; .* set spark.executor.cores to 8"):
-        held.check_slots(executors(7), 2)
+        replace(held, cpus_per_task=2).check_slots(executors(7))
     first.running = Query(isActive=False)
-    held.check_slots(executors(2), 1)
+    held.check_slots(executors(2))
 
 
 def test_a_query_that_runs_is_not_started_again() -> None:

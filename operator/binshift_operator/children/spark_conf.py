@@ -54,13 +54,14 @@ def memory_bytes(found: Mapping[str, Any]) -> int:
 
 
 def task_slots(dataflow: Dataflow) -> int:
-    """Concurrent tasks of an executor: as specified, or one more than its whole CPUs, at least 2."""
+    """Concurrent tasks of an executor: as specified, or two more than its whole CPUs; one less where the memory is too little."""
     given = dataflow.section("executor").get("taskSlots")
     if given is not None:
         return int(given)
     found = resources(dataflow, "executor")
     cpu = (found.get("limits") or {}).get("cpu") or (found.get("requests") or {}).get("cpu")
-    return max(memory.TASK_SLOTS_MIN, int(quantity(cpu) if cpu is not None else Decimal(1)) + 1)
+    wanted = max(1, int(quantity(cpu) if cpu is not None else Decimal(1))) + 2
+    return wanted if memory.fits_worker(_container_bytes(dataflow, "executor"), wanted) else wanted - 1
 
 
 def executor_memory(dataflow: Dataflow) -> str:

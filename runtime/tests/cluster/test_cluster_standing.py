@@ -40,7 +40,7 @@ def standing(query: Any) -> StandingTasks:
 
 def started(frame: DataFrame, sink: Any, mode: str = "append") -> Any:
     """A query that uses them."""
-    writer = binshift.writeStream(frame, bins=16, workers=2, standing_tasks=True)
+    writer = binshift.writeStream(frame, bins=16, workers=2)
     return writer.outputMode(mode).foreachBatch(sink).start()
 
 

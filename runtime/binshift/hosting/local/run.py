@@ -39,6 +39,7 @@ from binshift.spark.session.failures import without_java
 STEP_SECONDS: Final = 0.25
 CHECKPOINT_VARIABLE: Final = "BINSHIFT_CHECKPOINT"
 CORES_MIN: Final = 2
+CORES: Final = 3
 """Background jobs need a task slot of their own."""
 CORES_MAX: Final = 64
 STOP_SECONDS_MAX: Final = 60.0
@@ -167,9 +168,9 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
     parsing.add_argument(
         "--cores",
         type=count(CORES_MAX, CORES_MIN),
-        default=CORES_MIN,
+        default=CORES,
         metavar="N",
-        help="task slots of each worker; 2 at least (default: 2)",
+        help="task slots of each worker; 2 at least, 3 for standing tasks (default: 3)",
     )
     parsing.add_argument(
         "--memory", type=memory, default="600m", help="heap of each executor, as 600m or 2g (default: 600m)"

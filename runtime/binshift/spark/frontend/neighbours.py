@@ -22,6 +22,9 @@ from binshift.model import Worker
 SLOTS_PER_QUERY = 2
 """Per executor: one for the query's epoch, one for its background work, which must not wait for each other."""
 
+STANDING_SLOTS_PER_QUERY = 3
+"""Per executor, where the query has a standing task on it: its other jobs must not wait for each other either."""
+
 
 class Running(Protocol):
     """The part of a running query that is needed here."""
@@ -52,8 +55,13 @@ class Neighbour:
 
 @dataclass
 class Neighbours:
-    """All queries of one application; get it from `of`."""
+    """All queries of one application; get it from `of`.
 
+    Attributes:
+        cpus_per_task: cores that each task takes.
+    """
+
+    cpus_per_task: int = 1
     _held: list[Neighbour] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -84,15 +92,21 @@ class Neighbours:
         with self._lock:
             self._held = [each for each in self._held if each is not neighbour]
 
-    def check_slots(self, executors: Mapping[Worker, Executor], cpus_per_task: int) -> None:
+    def check_slots(self, executors: Mapping[Worker, Executor]) -> None:
         """Reject one query more than executors have task slots for.
 
         Raises:
             InvalidSettings: there are too few.
         """
+        check_slots(self._count(), executors.items(), self.cpus_per_task)
+
+    def standing_cores(self) -> int:
+        """The cores that an executor must have for a standing task of each of these queries."""
+        return self._count() * STANDING_SLOTS_PER_QUERY * self.cpus_per_task
+
+    def _count(self) -> int:
         with self._lock:
-            queries = sum(not each.over for each in self._held)
-        check_slots(queries, executors.items(), cpus_per_task)
+            return sum(not each.over for each in self._held)
 
 
 def check_slots(queries: int, executors: Iterable[tuple[Worker, Executor]], cpus_per_task: int) -> None:
@@ -122,4 +136,5 @@ _lock = threading.Lock()
 def of(context: SparkContext) -> Neighbours:
     """The queries of an application."""
     with _lock:
-        return _applications.setdefault(context, Neighbours())
+        cpus = int(str(context.getConf().get("spark.task.cpus", "1")))
+        return _applications.setdefault(context, Neighbours(cpus))

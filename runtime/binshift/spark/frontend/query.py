@@ -103,8 +103,7 @@ def _parts(
     view = ExecutorView(spark.sparkContext, java)
     host.recorded(frozenset(log.index.route.workers if log.index.route else ()))
     executors = _await_executors(view, log, settings)
-    cpus = int(str(spark.sparkContext.getConf().get("spark.task.cpus", "1")))
-    neighbours.of(spark.sparkContext).check_slots(executors, cpus)
+    neighbours.of(spark.sparkContext).check_slots(executors)
     if adoption is not None:
         adoption.write(log, files, sorted(executors)[: settings.workers])
     watch = JobWatch(spark.sparkContext, view, f"{log.format.query}-{log.term}")
@@ -170,7 +169,7 @@ class _Parts:
             Output(self.spark, self.definition.sink, self.log),
             self.watch,
             self.log.term,
-            stands=settings.standing_tasks,
+            neighbours.of(self.spark.sparkContext).standing_cores() if settings.standing_tasks else None,
         )
 
     def _dataflow(self, jobs: SparkJobs, name: str) -> Dataflow:

@@ -25,6 +25,7 @@ public class StandingDriver implements ThreadSafeRpcEndpoint {
     public String host;
     public int port;
     public String executor;
+    public long attempt;
     public final StandingCode code = new StandingCode();
     public RpcCallContext waiting;
     public Object answer;
@@ -93,15 +94,18 @@ public class StandingDriver implements ThreadSafeRpcEndpoint {
 
   public synchronized void reported(Object[] report, RpcCallContext context) {
     String id = (String) report[0];
+    long attempt = ((Number) report[2]).longValue();
     Member member = (Member) members.get(id);
-    if (!ended && report[1].equals("ready")) {
+    if (!ended && report[1].equals("ready") && (member == null || member.attempt < attempt)) {
+      lost(id, "Worker lost: the standing task of executor " + id + " has begun again");
       member = new Member();
-      member.host = (String) report[2];
-      member.port = ((Integer) report[3]).intValue();
-      member.executor = (String) report[4];
+      member.attempt = attempt;
+      member.host = (String) report[3];
+      member.port = ((Integer) report[4]).intValue();
+      member.executor = (String) report[5];
       members.put(id, member);
     }
-    if (member == null) { // it was dismissed, or the query has ended
+    if (member == null || member.attempt != attempt) { // it was dismissed or replaced, or the query has ended
       if (context != null) {
         context.reply(new Object[] {"end"});
       }
@@ -109,9 +113,9 @@ public class StandingDriver implements ThreadSafeRpcEndpoint {
     }
     member.waiting = context;
     if (report[1].equals("done")) {
-      member.answer = report[2];
+      member.answer = report[3];
     } else if (report[1].equals("failed")) {
-      member.failure = (String) report[2];
+      member.failure = (String) report[3];
       member.code.clear(); // it may not have what came with the order
     }
     notifyAll();

@@ -162,7 +162,8 @@ public class StandingTask extends RDD {
       RpcEndpointRef driver = RpcUtils.makeDriverRef(endpoint, StandingEnv.conf(), StandingEnv.rpcEnv());
       RpcTimeout timeout = new RpcTimeout(new FiniteDuration(ASK_DAYS, java.util.concurrent.TimeUnit.DAYS), "spark.rpc.askTimeout");
       BlockManagerId me = StandingEnv.blockManager().blockManagerId();
-      Object report = new Object[] {id, "ready", me.host(), Integer.valueOf(me.port()), me.executorId()};
+      Long attempt = Long.valueOf(context.taskAttemptId());
+      Object report = new Object[] {id, "ready", attempt, me.host(), Integer.valueOf(me.port()), me.executorId()};
       while (true) {
         Object[] order = (Object[]) driver.askSync(report, timeout, ClassTag$.MODULE$.Any());
         String kind = (String) order[0];
@@ -172,11 +173,11 @@ public class StandingTask extends RDD {
           return;
         }
         try {
-          report = new Object[] {id, "done", kind.equals("map") ? work.map(order) : work.reduce(order)};
+          report = new Object[] {id, "done", attempt, kind.equals("map") ? work.map(order) : work.reduce(order)};
         } catch (StandingAnswer.PythonFailed error) {
-          report = new Object[] {id, "failed", error.getMessage()};
+          report = new Object[] {id, "failed", attempt, error.getMessage()};
         } catch (Exception error) {
-          report = new Object[] {id, "failed", text(error)};
+          report = new Object[] {id, "failed", attempt, text(error)};
           if (kind.equals("reduce")) { // the Python worker has had a part of the rows, and cannot go on
             driver.send(report);
             throw error;

@@ -52,8 +52,8 @@ class SparkJobs:
         sink: writes the result in one action that takes every row, and publishes it.
         watch: cancels a job whose executors are gone.
         term: the driver's.
+        standing_cores: the cores that an executor must have for a standing task; None: there are no standing tasks.
         observed: what the program observes behind a stateful operator, of the newest epochs.
-        stands: whether epochs run in standing tasks where they can.
         standing: these tasks; None: every epoch is a job.
     """
 
@@ -64,8 +64,8 @@ class SparkJobs:
     sink: Output
     watch: JobWatch
     term: Term
+    standing_cores: int | None = None
     observed: deque[Observed] = field(default_factory=lambda: deque(maxlen=TIMINGS_KEPT))
-    stands: bool = False
     standing: StandingTasks | None = field(init=False, default=None)
     _beside: SparkSession = field(init=False)
     _rehearsal: Rehearsal = field(init=False)
@@ -75,9 +75,10 @@ class SparkJobs:
         self._beside = self.jvm.clone_session(self.spark)
         for key, value in conf.EPOCH.items():
             self._beside.conf.set(key, value)
-        if self.stands and can_stand(self.pipeline):
+        if self.standing_cores is not None and can_stand(self.pipeline):
+            name = f"{self.environment.query}-{self.term}"
             self.standing = StandingTasks(
-                self._beside, self.pipeline, self.jvm, self.environment, f"{self.environment.query}-{self.term}"
+                self._beside, self.pipeline, self.jvm, self.environment, name, self.standing_cores
             )
         self._rehearsal = Rehearsal(self._beside, self.pipeline, self.jvm, self.environment, self.watch, self.term)
 

@@ -46,9 +46,6 @@ END_SECONDS_MAX = 5.0
 """How long a task may take to end by itself."""
 KEPT_BYTES = 1 << 20
 """Output of a task that the driver takes with its answer; a result of such parts is read without a Spark job."""
-SLOTS = 3
-"""Task slots of an executor with a standing task: one for it, one for an epoch's job, and one for background work."""
-
 OPAQUE_NODES = ("MapInArrow", "MapInPandas", "MapPartitions", "Sample")
 """Nodes behind the last stage whose rows may differ from one time to the next."""
 
@@ -78,6 +75,7 @@ class StandingTasks:
         jvm: binshift's Java classes.
         environment: what tasks need.
         name: of the query's term; names the driver's endpoint.
+        cores: that an executor must have for a standing task.
         epochs: how many runs of epochs they have completed.
         busy: whether one is under way.
         able: whether the program has not met a stage that needs a Spark job.
@@ -89,6 +87,7 @@ class StandingTasks:
     jvm: Jvm
     environment: Environment
     name: str
+    cores: int
     epochs: int = 0
     able: bool = True
     failures: int = 0
@@ -106,7 +105,7 @@ class StandingTasks:
             if self._calls is None:
                 self._calls = StandingCalls.open(self.jvm, self._tag)
             for worker, executor in on.items():
-                if executor.id not in self._members and executor.cores >= SLOTS:
+                if executor.id not in self._members and executor.cores >= self.cores:
                     self._begin(self._calls, worker, executor)
 
     def _begin(self, calls: StandingCalls, worker: Worker, executor: Executor) -> None:

@@ -1,0 +1,188 @@
+"""The driver's end of standing tasks, with messages that come late, twice, from another attempt, or not at all.
+
+The tasks are this test; what it says in their place goes through the same method as their reports over Spark's RPC.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from py4j.java_gateway import JavaObject
+from py4j.protocol import Py4JJavaError
+from pyspark.java_gateway import ensure_callback_server_started
+
+from binshift.spark.session.jvm import install
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Question:
+    """A task's question for an order, to which the driver replies."""
+
+    class Java:
+        """What py4j needs."""
+
+        implements = ["org.apache.spark.rpc.RpcCallContext"]  # noqa: RUF012
+
+    def __init__(self) -> None:
+        self.replies: list[str] = []
+        self.replied = threading.Event()
+
+    def reply(self, order: JavaObject) -> None:
+        """Take an order: its kind."""
+        self.replies.append(str(order[0]))
+        self.replied.set()
+
+    def sendFailure(self, error: JavaObject) -> None:  # noqa: N802
+        """Never called."""
+        raise AssertionError(error)
+
+    def senderAddress(self) -> None:  # noqa: N802
+        """Not known."""
+
+
+class Driver:
+    """A `StandingDriver`."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._gateway: Any = spark.sparkContext._gateway
+        ensure_callback_server_started(self._gateway)
+        self._java = install(spark).bridge.standingDriver("test-standing-driver")
+        self._pool = ThreadPoolExecutor()
+
+    def array(self, *values: object) -> Any:
+        """A Java array of objects."""
+        made = self._gateway.new_array(self._gateway.jvm.Object, len(values))
+        for number, value in enumerate(values):
+            made[number] = value
+        return made
+
+    def report(self, id: str, kind: str, attempt: int, *more: object) -> Question:
+        """What a task says when it asks for its next order."""
+        question = Question()
+        self._java.reported(self.array(id, kind, attempt, *more), question)
+        return question
+
+    def ready(self, id: str, attempt: int = 1) -> Question:
+        """A task that has begun."""
+        return self.report(id, "ready", attempt, "host", 1, id)
+
+    def ask(self, *ids: str) -> Future[list[str]]:
+        """An epoch's order for these tasks: their answers."""
+        names = self._gateway.new_array(self._gateway.jvm.String, len(ids))
+        for number, id in enumerate(ids):
+            names[number] = id
+        orders = self.array(*(self.array("map") for _ in ids))
+        return self._pool.submit(lambda: [str(each) for each in self._java.ask(names, orders)])
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        """Other methods are the Java object's."""
+        method: Callable[..., Any] = getattr(self._java, name)
+        return method
+
+
+@pytest.fixture
+def driver(spark: SparkSession) -> Iterator[Driver]:
+    """One without tasks."""
+    made = Driver(spark)
+    yield made
+    made.close()
+
+
+def failed(answers: Future[list[str]]) -> str:
+    """Why an epoch has failed."""
+    with pytest.raises(Py4JJavaError) as caught:
+        answers.result(20)
+    return str(caught.value.java_exception.getMessage())
+
+
+def test_an_epoch_has_the_answers_of_all_its_tasks(driver: Driver) -> None:
+    """In the order in which they were asked, whoever answers first."""
+    first, second = driver.ready("1"), driver.ready("2")
+    answers = driver.ask("1", "2")
+    assert first.replied.wait(20)
+    assert second.replied.wait(20)
+    driver.report("2", "done", 1, "b")
+    assert not answers.done()
+    driver.report("1", "done", 1, "a")
+    assert answers.result(20) == ["a", "b"]
+
+
+def test_a_lost_answer_is_a_failed_run(driver: Driver) -> None:
+    """Spark reports the end of a task whose message did not come; the epoch ends with it."""
+    question = driver.ready("1")
+    answers = driver.ask("1")
+    assert question.replied.wait(20)
+    driver.lost("1", "Worker lost: its standing task has ended")
+    assert failed(answers) == "Worker lost: its standing task has ended"
+    assert failed(driver.ask("1")).startswith("Worker lost: the standing task of executor 1 has ended")
+
+
+def test_the_answer_of_an_earlier_run_is_not_taken_for_the_next(driver: Driver) -> None:
+    """A task is busy with it, so no other epoch begins; what it answers then belongs to nobody."""
+    driver.ready("1")
+    question = driver.ready("2")
+    answers = driver.ask("1", "2")
+    assert question.replied.wait(20)
+    driver.report("2", "failed", 1, "ValueError: 7")
+    assert failed(answers) == "ValueError: 7"
+    assert not driver.areReady("1,2")
+    assert "busy with an earlier run" in failed(driver.ask("1", "2"))
+    again = driver.report("1", "done", 1, "late")
+    assert driver.areReady("1,2")
+    answers = driver.ask("1", "2")
+    assert again.replied.wait(20)
+    driver.report("2", "done", 1, "b")
+    assert not answers.done()
+    driver.report("1", "done", 1, "a")
+    assert answers.result(20) == ["a", "b"]
+
+
+def test_a_task_that_comes_twice_replaces_the_first(driver: Driver) -> None:
+    """The epoch that waits for the first one fails, and what the first one says later is refused: it has to end."""
+    older = driver.ready("1", attempt=5)
+    answers = driver.ask("1")
+    assert older.replied.wait(20)
+    newer = driver.ready("1", attempt=6)
+    assert failed(answers) == "Worker lost: the standing task of executor 1 has begun again"
+    assert driver.report("1", "done", 5, "old").replies == ["end"]
+    assert driver.ready("1", attempt=5).replies == ["end"]
+    answers = driver.ask("1")
+    assert newer.replied.wait(20)
+    driver.report("1", "done", 6, "new")
+    assert answers.result(20) == ["new"]
+
+
+def test_a_dismissed_task_ends(driver: Driver) -> None:
+    """At once, or with its next report; so does one that comes after the query's end."""
+    waiting = driver.ready("1")
+    driver.dismiss("1")
+    assert waiting.replies == ["end"]
+    question = driver.ready("2")
+    answers = driver.ask("2")
+    assert question.replied.wait(20)
+    driver.dismiss("2")
+    assert driver.report("2", "done", 1, "late").replies == ["end"]
+    driver.end()
+    assert failed(answers) == "Job 0 cancelled: the query is being stopped"
+    assert driver.ready("3").replies == ["end"]
+
+
+def test_a_task_gets_a_plan_once(driver: Driver) -> None:
+    """And again after it has failed, as it can have lost it; of many plans, the driver knows which ones a task has dropped."""
+    driver.ready("1")
+    content = bytearray(b"plan")
+
+    def sent(number: int) -> bool:
+        return driver.given("1", number, content)[1] is not None
+
+    assert [sent(each) for each in (1, 2, 1, 2)] == [True, True, False, False]
+    driver.report("1", "failed", 1, "OutOfMemoryError")
+    assert [sent(each) for each in (1, 1)] == [True, False]
+    assert [sent(each) for each in range(10, 41)] == [True] * 31
+    assert [sent(1), sent(41), sent(10)] == [False, True, True]
