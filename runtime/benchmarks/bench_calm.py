@@ -21,7 +21,6 @@ from options import WATCH, parsed, parser
 from tables import text
 from targets import Row, Target, verdicts
 
-from binshift.spark.frontend.neighbours import STANDING_SLOTS_PER_QUERY
 from openloop import percentile
 
 BASE = "spark, 2 partitions"
@@ -45,7 +44,7 @@ def main() -> None:
     args = parsed(
         made, {"keys": 1000, "rate": 1000, "seconds": 3.0, "turns": 1, "warm_seconds": 3.0, "partitions": [2, 4]}
     )
-    with bench(2, cores=STANDING_SLOTS_PER_QUERY) as running:
+    with bench(2) as running:
         found = take_turns(
             systems(running, args),
             partial(running.stream, keys=args.keys, prefill=args.keys, rate=args.rate),

@@ -37,7 +37,7 @@ class Elsewhere:
 
     def sample(self) -> None:
         """Record the processor time of this process and its descendants; ended ones keep theirs."""
-        self._ours |= {pid: used for pid in family([os.getpid()]) if (used := process_seconds(pid)) is not None}
+        self._ours |= used_here()
 
     def cores(self) -> float:
         """Cores that others used, on average since the start."""
@@ -59,6 +59,11 @@ def family(roots: list[int]) -> list[int]:
         with contextlib.suppress(psutil.NoSuchProcess):
             found += [each.pid for each in psutil.Process(root).children(recursive=True)]
     return found
+
+
+def used_here() -> dict[int, float]:
+    """Processor time of this process and of each of its descendants."""
+    return {pid: used for pid in family([os.getpid()]) if (used := process_seconds(pid)) is not None}
 
 
 def machine_seconds() -> float:

@@ -62,7 +62,7 @@ def open_loop(spark: SparkSession, *, keys: int, prefill: int = 0, rate: int = 1
 
 
 @contextmanager
-def bench(workers: int, more: Mapping[str, str] | None = None, cores: int = 2) -> Iterator[Bench]:
+def bench(workers: int, more: Mapping[str, str] | None = None, cores: int = 3) -> Iterator[Bench]:
     """A cluster of this many workers, with task slots each, and a session on it; ``more`` is additional Spark conf."""
     with (
         tempfile.TemporaryDirectory(prefix="binshift-bench-") as name,

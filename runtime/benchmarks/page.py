@@ -21,6 +21,7 @@ import bench_move
 import bench_operators
 import bench_planner
 import bench_processors
+import bench_rebalance
 import bench_respark
 import bench_rows
 import bench_scale
@@ -37,7 +38,7 @@ JUDGED: Mapping[str, tuple[Sequence[Target], Callable[[Row], str]]] = {
     module.__name__.removeprefix("bench_"): (module.TARGETS, module.named)
     for module in (
         *(bench_move, bench_scale, bench_respark, bench_state, bench_calm, bench_bins, bench_log, bench_rows),
-        *(bench_planner, bench_operators, bench_processors, bench_timers, bench_adoption),
+        *(bench_planner, bench_operators, bench_processors, bench_timers, bench_adoption, bench_rebalance),
     )
 }
 MOVED = ("calm_p50_s", "calm_p99_s", "moving_p50_s", "moving_max_s", "spike", "seconds")

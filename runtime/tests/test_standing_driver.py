@@ -51,7 +51,7 @@ class Driver:
 
     def __init__(self, spark: SparkSession) -> None:
         self._gateway: Any = spark.sparkContext._gateway
-        ensure_callback_server_started(self._gateway)
+        ensure_callback_server_started(self._gateway)  # type: ignore[no-untyped-call]
         self._java = install(spark).bridge.standingDriver("test-standing-driver")
         self._pool = ThreadPoolExecutor()
 

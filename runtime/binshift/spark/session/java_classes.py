@@ -15,7 +15,15 @@ from typing import Any
 SOURCES = (
     *("PinnedRDD", "NudgeSource", "BatchTime", "PlanTemplate", "PlannedTemplate", "LocalTemplate", "StagedFiles"),
     *("StandingEnv", "StandingBlocks", "StandingInput", "StandingRows", "StandingOutput", "StandingContext"),
-    *("StandingAnswer", "StandingCode", "StandingDriver", "StandingReads", "StandingWork", "StandingTask", "StandingStage"),
+    *(
+        "StandingAnswer",
+        "StandingCode",
+        "StandingDriver",
+        "StandingReads",
+        "StandingWork",
+        "StandingTask",
+        "StandingStage",
+    ),
     *("AggregateBuffer", "BufferedAggregate", "Bridge", "LocalCheckpointFiles"),
 )
 """In an order in which a class uses only those before it."""
