@@ -101,8 +101,7 @@ class Settings:
     so that epochs win when both compete for a core; the share limits resources without priorities, such as CPU quotas."""
 
     standing_tasks: bool = _setting(True)
-    """Whether epochs run in one lasting task per executor where they can; default true. It needs three task slots per executor.
-    Otherwise each epoch is a Spark job."""
+    """Whether epochs run in one lasting task per executor where they can (it needs three task slots); default true. False: as Spark jobs."""
 
     snapshot_cycle_epochs: int = _setting(64, least=1)
     """Epochs in which every bin is written as a snapshot once; default 64. Shorter chains of deltas make bring-ups faster;

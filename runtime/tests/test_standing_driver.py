@@ -1,6 +1,6 @@
 """The driver's end of standing tasks, with messages that come late, twice, from another attempt, or not at all.
 
-The tasks are this test; what it says in their place goes through the same method as their reports over Spark's RPC.
+This test is in the place of the tasks: its reports go through the same method as theirs over Spark's RPC.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Driver:
         return made
 
     def report(self, id: str, kind: str, attempt: int, *more: object) -> Question:
-        """What a task says when it asks for its next order."""
+        """A task's report, which is also its question for the next order."""
         question = Question()
         self._java.reported(self.array(id, kind, attempt, *more), question)
         return question
@@ -102,7 +102,7 @@ def failed(answers: Future[list[str]]) -> str:
 
 
 def test_an_epoch_has_the_answers_of_all_its_tasks(driver: Driver) -> None:
-    """In the order in which they were asked, whoever answers first."""
+    """In the order in which they were asked, not in that of their answers."""
     first, second = driver.ready("1"), driver.ready("2")
     answers = driver.ask("1", "2")
     assert first.replied.wait(20)
@@ -124,7 +124,7 @@ def test_a_lost_answer_is_a_failed_run(driver: Driver) -> None:
 
 
 def test_the_answer_of_an_earlier_run_is_not_taken_for_the_next(driver: Driver) -> None:
-    """A task is busy with it, so no other epoch begins; what it answers then belongs to nobody."""
+    """A task is busy with it, so no other epoch begins; its late answer is dropped."""
     driver.ready("1")
     question = driver.ready("2")
     answers = driver.ask("1", "2")
@@ -144,7 +144,7 @@ def test_the_answer_of_an_earlier_run_is_not_taken_for_the_next(driver: Driver) 
 
 
 def test_a_task_that_comes_twice_replaces_the_first(driver: Driver) -> None:
-    """The epoch that waits for the first one fails, and what the first one says later is refused: it has to end."""
+    """The epoch that waits for the first one fails; a later report of the first one is refused, and it has to end."""
     older = driver.ready("1", attempt=5)
     answers = driver.ask("1")
     assert older.replied.wait(20)

@@ -115,16 +115,14 @@ class Jvm:
 
     def fill_locally(self, template: DataFrame, hole: DataFrame, frame: DataFrame) -> DataFrame | None:
         """`fill` of a template with one hole, by a frame whose rows the driver has; None where Spark has to plan the template."""
-        session = frame.sparkSession
         frames = (java_frame(each) for each in (template, hole, frame))
-        java = self.bridge.fillLocally(java_session(session), *frames)
-        return None if java is None else DataFrame(java, session)
+        java = self.bridge.fillLocally(java_session(frame.sparkSession), *frames)
+        return None if java is None else DataFrame(java, frame.sparkSession)
 
     def pairs(self, filling: Filling) -> Any:
         """A Java list of holes and their frames, in turn."""
         pairs = self.bridge.list()
-        for each in chain.from_iterable(filling):
-            pairs.append(java_frame(each))
+        pairs.extend(java_frame(each) for each in chain.from_iterable(filling))
         return pairs
 
     def optimize(self, plan: Any, rules: Sequence[str]) -> Any:
