@@ -118,6 +118,14 @@ public class Bridge {
     return new ArrayList();
   }
 
+  /** A list to which more can be added. */
+  public List pair(Dataset hole, Dataset frame) {
+    List pair = list();
+    pair.add(hole);
+    pair.add(frame);
+    return pair;
+  }
+
   /** See PlanTemplate; the pairs are a hole and its frame, in turn. */
   public Dataset fill(SparkSession session, Dataset template, List pairs, Number millis) {
     return PlanTemplate.fill(session, template, every(pairs, 0), every(pairs, 1), millis);

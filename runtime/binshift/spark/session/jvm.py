@@ -115,14 +115,14 @@ class Jvm:
 
     def fill_locally(self, template: DataFrame, hole: DataFrame, frame: DataFrame) -> DataFrame | None:
         """`fill` of a template with one hole, by a frame whose rows the driver has; None where Spark has to plan the template."""
-        frames = (java_frame(each) for each in (template, hole, frame))
-        java = self.bridge.fillLocally(java_session(frame.sparkSession), *frames)
+        java = self.bridge.fillLocally(java_session(frame.sparkSession), *map(java_frame, (template, hole, frame)))
         return None if java is None else DataFrame(java, frame.sparkSession)
 
     def pairs(self, filling: Filling) -> Any:
         """A Java list of holes and their frames, in turn."""
-        pairs = self.bridge.list()
-        pairs.extend(java_frame(each) for each in chain.from_iterable(filling))
+        first, *others = filling
+        pairs = self.bridge.pair(*map(java_frame, first))
+        pairs.extend(map(java_frame, chain.from_iterable(others)))
         return pairs
 
     def optimize(self, plan: Any, rules: Sequence[str]) -> Any:
