@@ -28,6 +28,9 @@ ROOTS = ("operator/", "runtime/")
 """Import roots; a wheel has what is in the packages below them."""
 PACKAGES = tuple(f"{root}{name}/" for root, name in zip(ROOTS, ("binshift_operator", "binshift"), strict=True))
 
+PLUGIN = "kubectl"
+"""The extra for `kubectl binshift` alone."""
+
 
 class Refused(Exception):
     """What was built is not what a release must be."""
@@ -155,7 +158,7 @@ def check_installed(wheel: Path, python: str, extra: str, work: Path) -> None:
     version = wheel.name.split("-")[1]
     environment = work / "venv"
     run(BIN / "uv", "venv", "--quiet", "--clear", "--no-config", "--python", python, environment, cwd=work)
-    wanted = f"{wheel}[{extra}]" if extra else str(wheel)
+    wanted = f"{wheel}[{extra or PLUGIN}]"
     constraint = ROOT / "requirements" / f"{extra or 'runtime'}.txt"
     command: list[str | Path] = [BIN / "uv", "pip", "install", "--quiet", "--no-config"]
     run(*command, "--python", environment / "bin" / "python", "--constraint", constraint, wanted, cwd=work)
@@ -164,6 +167,8 @@ def check_installed(wheel: Path, python: str, extra: str, work: Path) -> None:
         program, "--help", cwd=work
     ):
         raise Refused(f"{program} is not binshift {version}")
+    if extra != "operator":
+        run(environment / "bin" / "kubectl-binshift", "--help", cwd=work)
     names = "binshift, binshift_operator" + (", binshift.spark.frontend.installing" if extra == "runtime" else "")
     where = run(environment / "bin" / "python", "-c", f"import {names}; print(binshift.__file__)", cwd=work).strip()
     if not Path(where).is_relative_to(environment):
@@ -213,7 +218,9 @@ def _say(line: str) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; its exit status is 1 if a check failed."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--extra", default="", choices=["", "runtime", "operator"], help="install with this extra")
+    parser.add_argument(
+        "--extra", default="", choices=["", "runtime", "operator"], help="install with this extra (kubectl)"
+    )
     try:
         make(last_commit(), parser.parse_args(arguments).extra)
     except Refused as error:

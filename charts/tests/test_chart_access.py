@@ -95,6 +95,23 @@ def test_people_get_their_roles(helm: str) -> None:
     assert not [name for kind, name in off if "dataflows" in name and kind == "ClusterRole"]
 
 
+@pytest.mark.parametrize("names", [[], ["clicks", "carts"]], ids=["all", "named"])
+def test_users_of_the_plugin_get_a_role(helm: str, names: list[str]) -> None:
+    """On request, a role without a binding has the rights that `kubectl binshift` uses, for all dataflows or only those named."""
+    found = rendered(helm, rbac__plugin__create=True, rbac__plugin__dataflows=names)
+    ((added, role),) = ((key, each) for key, each in found.items() if key not in rendered(helm))
+    assert added == ("ClusterRole", f"{SYSTEM}-binshift-plugin")
+    every, *rules = role["rules"]
+    assert (every["resources"], every["verbs"]) == (["streamingdataflows"], ["list"])
+    rights = {each["resources"][0]: (set(each["verbs"]), each.get("resourceNames", [])) for each in rules}
+    assert rights == {
+        "streamingdataflows": ({"get", "patch"}, names),
+        "secrets": ({"get"}, [f"{name}-keys" for name in names]),
+        "pods": ({"get"}, [f"{name}-driver-0" for name in names]),
+        "pods/portforward": ({"get", "create"}, [f"{name}-driver-0" for name in names]),
+    }
+
+
 @pytest.mark.parametrize(
     ("value", "monitored", "annotated"),
     [("auto", False, True), ("auto", True, False), (True, True, True), (False, False, False)],

@@ -26,7 +26,7 @@ from binshift_operator.model.status import ConditionType, Phase
 SELECTING = {"--selector", "--field-selector", "--namespace", "--all-namespaces", "--output", "--watch"}
 VERBS: Mapping[str, set[str]] = {
     "apply": {"--filename", "--server-side", "--force-conflicts", "--namespace"},
-    "create": {"--from-literal", "--namespace"},
+    "create": {"--from-literal", "--clusterrole", "--user", "--namespace"},
     "delete": {"--timeout", "--wait", "--namespace"},
     "describe": {"--namespace"},
     "drain": {"--ignore-daemonsets", "--delete-emptydir-data", "--timeout"},
@@ -71,7 +71,8 @@ CHART = "charts/binshift"
 
 
 def problems(arguments: Sequence[str]) -> list[str]:
-    """What is wrong with a command; nothing for those of other tools."""
+    """What is wrong with a command; nothing for those of other tools, and for where its output goes."""
+    arguments = arguments[: arguments.index(">")] if ">" in arguments else arguments
     check = {"kubectl": _kubectl, "helm": _helm, "binshift": problems_of_binshift}.get(arguments[0])
     return [] if check is None else list(check(arguments[1:]))
 
@@ -230,6 +231,6 @@ def _helm(arguments: Sequence[str]) -> Iterator[str]:
         numeric = schema.get("type") in ("integer", "number")
         with contextlib.suppress(ValueError):
             parsed = float(parsed) if numeric else parsed
-        parsed = None if parsed == "null" else parsed  # as Helm takes it
+        parsed = {"null": None, "true": True, "false": False}.get(str(parsed), parsed)  # as Helm takes it
         errors = jsonschema.Draft7Validator({**schema, "definitions": VALUES["definitions"]}).iter_errors(parsed)
         yield from (f"{path}: {error.message}" for error in errors)

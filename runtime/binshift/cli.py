@@ -33,6 +33,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "cancel": ("binshift.hosting.local.move:cancel", "cancel a migration"),
     "adopt": ("binshift.hosting.local.adopt:main", "continue a stopped Spark query with its state"),
     "state": ("binshift.state.command:main", "show the state that a query keeps, offline"),
+    "completion": ("binshift.completion:main", "print a script for the shell's completion"),
     "log": ("binshift.log.tools.inspect:main", "inspect or verify a checkpoint's log, offline"),
 }
 """Name -> (function, what it does in a line)."""
@@ -43,7 +44,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     # Only the command's name is parsed here: everything after it belongs to the command, including --help.
     name, rest = _parser().parse_args(given[:1]).command, given[1:]
-    return exit_status(f"binshift {name}", lambda: int(resolve_name(COMMANDS[name][0])(rest)))
+    try:
+        command = resolve_name(COMMANDS[name][0])
+    except ModuleNotFoundError as missing:
+        sys.stderr.write(f"binshift {name}: {missing.name} is not installed: pip install 'binshift[runtime]'\n")
+        return 1
+    return exit_status(f"binshift {name}", lambda: int(command(rest)))
 
 
 def _parser() -> argparse.ArgumentParser:

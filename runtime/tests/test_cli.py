@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -65,3 +66,33 @@ def test_failures_become_a_line(
     printed = capsys.readouterr().err
     assert message in printed
     assert printed.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("ini", ["init"]),
+        ("run --wor", ["--workers"]),
+        ("scale 4 --wa", ["--wait"]),
+        ("log ", ["inspect", "verify"]),
+        ("run ", []),
+        ("nonsense -", []),
+    ],
+)
+def test_the_shell_completes(line: str, offered: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """bash offers commands, options after a dash, and fixed arguments; files are left to bash."""
+    assert cli.main(["completion", "bash"]) == 0
+    words = f"COMP_WORDS=(binshift {line.rstrip()} {'' if line[-1] != ' ' else chr(39) * 2})"
+    asked = f'{words}\nCOMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))\n_binshift\necho "${{COMPREPLY[@]}}"\n'
+    script = capsys.readouterr().out + asked
+    done = subprocess.run(["bash", "-u"], input=script, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == offered
+
+
+def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A command that needs a package which is not installed names it, and how to install it."""
+    monkeypatch.setitem(cli.COMMANDS, "log", ("no_such_package.inspect:main", ""))
+    assert cli.main(["log", "verify", "x"]) == 1
+    assert (
+        capsys.readouterr().err == "binshift log: no_such_package is not installed: pip install 'binshift[runtime]'\n"
+    )

@@ -6,6 +6,9 @@ import base64
 import json
 import os
 import stat
+import subprocess
+import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -121,12 +124,15 @@ def test_drain_is_a_request_to_the_driver(run: Run, service: FakeService) -> Non
 
 
 def test_the_error_is_kubectls_own(run: Run, tmp_path: Path) -> None:
-    """Without a traceback."""
-    (tmp_path / "kubectl").write_text("#!/bin/sh\necho 'secrets \"clicks-keys\" is forbidden' >&2\nexit 1\n")
+    """One line, without kubectl's log and without a traceback."""
+    (tmp_path / "kubectl").write_text(
+        "#!/bin/sh\necho E1 log >&2\necho 'secrets \"clicks-keys\" is forbidden' >&2\nexit 1\n"
+    )
     status, printed, _ = run("bins", "clicks")
     assert status == 1
     assert "NoRun" in printed
     assert "is forbidden" in printed
+    assert printed.count("\n") == 1
 
 
 def test_completion_lists_the_commands(run: Run, tmp_path: Path) -> None:
@@ -136,3 +142,26 @@ def test_completion_lists_the_commands(run: Run, tmp_path: Path) -> None:
     shown: Any = os.popen(f"sh {tmp_path}/kubectl_complete-binshift ''").read().split()
     assert set(plugin.COMMANDS) < set(shown)
     assert shown[-1] == ":4"
+
+
+IMPORTED = """
+import sys
+from importlib.metadata import packages_distributions
+import binshift.hosting.kubectl.plugin
+packages = packages_distributions()
+print(*sorted({each for name in sys.modules for each in packages.get(name, [])}))
+"""
+
+
+def test_the_plugin_needs_its_extra_alone() -> None:
+    """What it imports is what `binshift[kubectl]` installs: no Spark, no Arrow, no server."""
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = [*project["dependencies"], *project["optional-dependencies"]["kubectl"]]
+    done = subprocess.run([sys.executable, "-c", IMPORTED], capture_output=True, text=True, check=True)
+    needed_by_these = {"annotated-types", "pydantic_core", "typing_extensions", "typing-inspection"}
+    extra = {each.partition(">=")[0] for each in named}
+    assert {each for each in done.stdout.split() if each not in OF_PYTHON} - needed_by_these == extra
+
+
+OF_PYTHON = {"setuptools", "pip"}
+"""In the environment, and imported by its start."""

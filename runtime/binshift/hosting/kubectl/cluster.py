@@ -46,7 +46,9 @@ class Kubectl:
         except subprocess.TimeoutExpired:
             raise NoRun(f"{self.program} {arguments[0]} has not answered within {CALL_SECONDS:g} s") from None
         if done.returncode:
-            raise NoRun(f"{self.program} {' '.join(arguments[:3])}: {done.stderr.strip() or done.returncode}")
+            # Its last line; those before it are its own log.
+            reason = (done.stderr.strip().splitlines() or [str(done.returncode)])[-1]
+            raise NoRun(f"{self.program} {' '.join(arguments[:3])}: {reason}")
         return done.stdout
 
     def get(self, kind: str, name: str) -> dict[str, Any]:
