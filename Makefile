@@ -75,10 +75,11 @@ test-unit: $(READY) $(CLASSES) ## unit tests and doctests, two processes per cor
 	$(WITH_JAVA) $(BIN)/python -m pytest -n $$((2 * $$(nproc))) --dist worksteal -m "not oracle and not cluster and not chart"
 
 .PHONY: coverage
-coverage: $(READY) $(CLASSES) ## unit tests with the share of lines and branches that they run; build/coverage/index.html (COVERAGE=operator/tests)
+coverage: $(READY) $(CLASSES) ## share of lines and branches that unit tests run; build/coverage/index.html (NAMES="routing planner": of some modules)
 	@mkdir -p build/coverage
-	$(WITH_JAVA) $(BIN)/python -m pytest -q -n $$((2 * $$(nproc))) --dist worksteal -m "not oracle and not cluster and not chart" \
-		--cov --cov-report=term --cov-report=html $(COVERAGE)
+	$(WITH_JAVA) nice $(BIN)/python -m pytest -q -n $$(nproc) --dist loadfile -m "not oracle and not cluster and not chart and not page" \
+		--cov --cov-report=term --cov-report=html $(wildcard $(NAMES:%=*/tests/test_%*.py))
+	@echo "Unit tests run $$($(BIN)/coverage report --format=total) % of lines and branches." | tee -a "$${GITHUB_STEP_SUMMARY:-/dev/null}"
 
 .PHONY: test-core
 test-core: $(READY) $(CLASSES) ## the core of the tests on a small local Spark cluster
@@ -129,9 +130,9 @@ e2e: $(READY) $(if $(BINSHIFT_E2E_PICTURES),$(READY_DEMO)) ## end-to-end tests o
 	$(BIN)/python -m pytest e2e -v -o timeout=3600 $(if $(STORY),-k "$(STORY)",-m "not alarms")
 
 .PHONY: page
-page: $(READY) ## test the control port's page in headless Chromium, and draw its pictures for the documentation
+page: $(READY) ## test the control port's page in headless Chromium (PICTURES=docs/images: draw those of the documentation)
 	@scripts/chromium.sh
-	BINSHIFT_PAGE_PICTURES=docs/images $(BIN)/python -m pytest runtime/tests/test_page.py runtime/tests/test_control_page.py
+	$(if $(PICTURES),BINSHIFT_PAGE_PICTURES=$(PICTURES)) $(BIN)/python -m pytest runtime/tests/test_page.py runtime/tests/test_control_page.py
 
 .PHONY: bench
 bench: $(READY_DEMO) $(CLASSES) ## run benchmarks and print ratios (BENCH=move for one)

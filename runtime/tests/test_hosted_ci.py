@@ -91,9 +91,9 @@ def test_every_supported_python_is_tested() -> None:
 
 
 def test_everything_that_check_runs_is_run() -> None:
-    """The jobs of a pull request are the parts of `make check`, the chart, the site and the package."""
+    """The jobs of a pull request are the parts of `make check`, the chart, the page, the site, the coverage and the package."""
     found = {command.split(" ")[1] for command in commands(load(GITHUB / "workflows" / "ci.yml"))}
-    assert found == {"static", "test-unit", "test-cluster", "chart", "docs", "dist"}
+    assert found == {"static", "test-unit", "test-cluster", "chart", "page", "docs", "coverage", "dist"}
 
 
 def test_commit_hooks_call_make() -> None:

@@ -1,6 +1,6 @@
 """The page at the control port in headless Chromium, against the real server: what it shows, what it sends, and for whom.
 
-`make page` installs Chromium where that is possible, runs these tests, and draws the two pictures of the documentation.
+`make page` installs Chromium and runs these tests; `make page PICTURES=docs/images` draws the two pictures of the documentation.
 """
 
 from __future__ import annotations
