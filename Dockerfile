@@ -12,6 +12,7 @@
 # BASE_IMAGE      a Debian with Python 3.11 to 3.13 and venv, and with JRE_PACKAGE among its packages; a digest pins it
 # JRE_PACKAGE     Java; NAME=VERSION pins it
 # PIP_INDEX_URL   a package index other than pip's own
+# CLASS_ARCHIVE   empty leaves the archive of Spark's classes out, which cannot be made in an emulator
 ARG BASE_IMAGE=docker.io/library/python:3.11-slim-bookworm
 
 # ------------------------------------------------------------------------------------------------- what the images share
@@ -94,7 +95,8 @@ COPY --from=spark-packages /opt/binshift /opt/binshift
 # Spark's classes in one file, which halves the start of its processes; once for all versions of binshift on one Spark.
 COPY runtime/binshift/cds.py /tmp/cds/
 COPY runtime/binshift/spark/training.py /tmp/cds/spark/
-RUN python /tmp/cds/cds.py && rm -rf /tmp/*
+ARG CLASS_ARCHIVE=yes
+RUN if [ -n "$CLASS_ARCHIVE" ]; then python /tmp/cds/cds.py; fi && rm -rf /tmp/*
 COPY --from=own /opt/binshift /opt/binshift
 USER 10001:10001
 CMD ["binshift", "--help"]

@@ -169,6 +169,11 @@ docs-serve: $(READY_DOCS) ## serve that site at a local address, and renew it af
 dist: $(READY_RELEASE) ## build wheel and sdist of the last commit twice, compare, check and install them (EXTRA=runtime: with Spark)
 	$(BIN)/python scripts/build_dist.py $(if $(EXTRA),--extra $(EXTRA))
 
+.PHONY: images
+images: $(READY_RELEASE) ## images for amd64 and arm64 as OCI layouts, and what is in them, in dist/images (PLATFORMS=linux/arm64)
+	PLATFORMS="$(PLATFORMS)" scripts/images.sh dist/images "$$($(BIN)/python -c 'import binshift; print(binshift.__version__)')"
+	$(BIN)/python scripts/image_sbom.py dist/images
+
 .PHONY: release
 release: $(READY_RELEASE) ## dist, chart, package lists and checksums in dist/, then publish to REGISTRY (DRY=1: print the commands only)
 	$(BIN)/python scripts/release.py $(if $(DRY),--dry)

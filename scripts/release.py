@@ -2,7 +2,7 @@
 
 Wheel and sdist, the chart's archive, the lists of packages (CycloneDX) and SHA256SUMS. All are made from the last commit, and are equal if
 they are made again. A dry run reports problems at its end and builds anyway; otherwise a problem ends the command before it builds.
-Publishing needs REGISTRY, the place for images and charts, and the logins of twine, helm and docker.
+Publishing needs REGISTRY, the place for images and charts, and the logins of twine, helm and skopeo.
 """
 
 from __future__ import annotations
@@ -126,14 +126,10 @@ def make(commit: str, version: str, repository: str | None) -> list[str]:
 
 def publishing(version: str, registry: str) -> list[list[str]]:
     """The commands that publish the release, in their order: what others depend on first."""
-    commands = [["scripts/s3-jars.sh", "build/s3-jars"]]
-    for target, name in IMAGES.items():
-        image = f"{registry}/{name}:{version}"
-        label = f"org.opencontainers.image.version={version}"
-        commands += [
-            ["docker", "build", "--target", target, "--label", label, "--tag", image, "."],
-            ["docker", "push", image],
-        ]
+    commands = [["make", "images"]]
+    for name in IMAGES.values():
+        image = f"{name}:{version}"
+        commands.append(["skopeo", "copy", "--all", f"oci:dist/images/{image}", f"docker://{registry}/{image}"])
     wheel, sdist = f"dist/binshift-{version}-py3-none-any.whl", f"dist/binshift-{version}.tar.gz"
     return [
         *commands,

@@ -63,6 +63,11 @@ def document(lock: str, version: str, extra: str, seconds: int) -> dict[str, Any
         ],
         "dependencies": [{"ref": ref, "dependsOn": sorted(found)} for ref, found in sorted(needs.items())],
     }
+    return sealed(body)
+
+
+def sealed(body: dict[str, Any]) -> dict[str, Any]:
+    """A document with its format and a number that follows from its content."""
     serial = uuid.uuid5(uuid.NAMESPACE_URL, json.dumps(body, sort_keys=True))
     head = {"bomFormat": "CycloneDX", "specVersion": SPEC_VERSION, "serialNumber": f"urn:uuid:{serial}", "version": 1}
     return head | body

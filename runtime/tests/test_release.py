@@ -126,15 +126,15 @@ def test_publishing_ends_with_the_index(ran: list[str]) -> None:
     """Images come before the chart that names them, and the package, which cannot be replaced, is last."""
     assert release.release(dry=False, registry="example") == 0
     assert ran[0] == f"make {VERSION} example/binshift-operator"
-    pushes = [command.split()[0:2] for command in ran if " push " in command or " upload " in command]
-    assert [each[0].rpartition("/")[2] for each in pushes] == ["docker", "docker", "helm", "twine"]
+    pushes = [command.split()[0:2] for command in ran if re.search(" (copy|push|upload) ", command)]
+    assert [each[0].rpartition("/")[2] for each in pushes] == ["skopeo", "skopeo", "helm", "twine"]
 
 
 def test_a_dry_run_publishes_nothing(ran: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """A dry run builds, and prints the commands instead of running them."""
     assert release.release(dry=True, registry="") == 0
     assert ran == [f"make {VERSION} None"]
-    assert f"docker push REGISTRY/binshift-operator:{VERSION}" in capsys.readouterr().out
+    assert f"docker://REGISTRY/binshift-operator:{VERSION}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("registry", ["", "example"])
