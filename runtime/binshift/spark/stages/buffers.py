@@ -5,7 +5,7 @@ of a key), a merge rule for them, and *slots*: the replacement for each buffer o
 Spark's own `evaluateExpression` computes the result from the merged buffers, with Spark's types, rounding and errors. The
 module is pure except that it reads attributes of the function.
 
-It must never approximate: what is not in the table is left to Spark (see `opaque`). Everything that depends on the order of
+It must never approximate: what is not in the table is left to Spark (see `plan.opaque`). Everything that depends on the order of
 rows (first, last, lists, ties of max_by) uses `ORDER_COLUMN`, the row's position in the source, and not the order in which
 a shuffle delivers rows.
 """
