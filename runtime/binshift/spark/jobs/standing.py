@@ -53,10 +53,10 @@ OPAQUE_NODES = ("MapInArrow", "MapInPandas", "MapPartitions", "Sample")
 def can_stand(pipeline: Pipeline) -> bool:
     """Whether epochs of a program can run in standing tasks; otherwise each of them is a Spark job.
 
-    Not yet: rows that a reader can leave unread, metrics that the program observes, and stages for which Spark reads the state.
+    Not yet: metrics that the program observes, and stages for which Spark reads the state.
     """
     reads_ahead = any(stage.stage.read_ahead is not None for stage in pipeline.stages)
-    return not (pipeline.drained or pipeline.is_observed or reads_ahead)
+    return not (pipeline.is_observed or reads_ahead)
 
 
 @dataclass
