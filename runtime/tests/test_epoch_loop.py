@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pytest
 from epoch_world import ATTEMPTS_MAX, EpochWorld, begun
@@ -45,6 +46,24 @@ def test_a_calm_epoch(world: EpochWorld) -> None:
     ]
     assert (world.loop.runs_failed, world.loop.error, world.loop.progress) == (0, None, None)
     assert not world.loop.in_epoch.is_set()
+
+
+def test_a_calm_epoch_has_three_calls_to_the_coordinator(world: EpochWorld) -> None:
+    """Nothing is read from the coordinator between its plan, its record and its end."""
+
+    class Watched:
+        def __init__(self) -> None:
+            self.used: list[str] = []
+
+        def __getattr__(self, name: str) -> Any:
+            self.used.append(name)
+            return getattr(world.coordinator, name)
+
+    begun(world)
+    watched: Any = Watched()
+    world.loop.coordinator = watched
+    world.epoch(2)
+    assert watched.used == ["plan", "commit", "finish"]
 
 
 def test_an_epoch_is_seen_while_it_runs(world: EpochWorld) -> None:

@@ -16,7 +16,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryProgress,
 )
 
-from binshift.engine.epoch_plan import BatchOffsets, EpochPlan
+from binshift.engine.epoch_plan import BatchOffsets, EpochPlan, RunTasks
 from binshift.engine.timings import EpochTimings, figures
 from binshift.log.records.commits import FileRef
 from binshift.model import Epoch, Fence, Moves, Stamp, Term, Worker
@@ -75,11 +75,16 @@ def summary(worker: int, *, operator: str = "state", delta_bytes: int = 0) -> Su
     )
 
 
+def no_tasks(plan: EpochPlan, run: int, bring_up: frozenset[Worker]) -> RunTasks:
+    """The tasks of a plan that is never run."""
+    return RunTasks((), frozenset(), frozenset())
+
+
 def timings(*summaries: Summary, epoch: int = 7, runs: int = 1) -> EpochTimings:
     """The timings of an epoch with these tasks."""
     route = Route.initial(16, (Worker(0), Worker(1)))
     workers = (Worker(0), Worker(1))
-    plan = EpochPlan(Epoch(epoch), route, route, workers, Moves([], [], []), BatchOffsets(0, 0, "hash"), 0)
+    plan = EpochPlan(Epoch(epoch), route, route, workers, Moves([], [], []), BatchOffsets(0, 0, "hash"), 0, no_tasks)
     return EpochTimings(Epoch(epoch), 0.0, runs, {}, 10, 8, 0, figures(plan, summaries))
 
 

@@ -1,7 +1,7 @@
 """The driver's half of an epoch: decides its route, checks the tasks' reports, writes its record.
 
-One coordinator owns one log for one driver term. The epoch loop drives it: ``plan`` -> ``specs`` -> (tasks run) ->
-``commit`` -> ``finish``, for each epoch; after a failed run ``replan`` -> ``specs`` with the next run number, or ``abandon``. Its
+One coordinator owns one log for one driver term. The epoch loop calls it three times for each epoch: ``plan`` -> (tasks run) ->
+``commit`` -> ``finish``; after a failed run ``replan`` or ``abandon``, and ``check_newest`` after slow planning. Its
 state is not needed after a crash: route and state come from the records, the target from the log.
 
 Two threads call it: the epoch's and the background's. Every public method takes the lock; none holds it during I/O of
@@ -16,17 +16,18 @@ import numpy as np
 import numpy.typing as npt
 
 from binshift.engine.bin_records import is_counted
-from binshift.engine.epoch_plan import BatchOffsets, EpochPlan, one_each
+from binshift.engine.epoch_plan import BatchOffsets, EpochPlan, Finished, one_each
+from binshift.engine.epoch_tasks import EpochTasks
 from binshift.engine.housekeeping import Housekeeping
 from binshift.engine.migration_controller import NO_MOVES, MigrationController
 from binshift.errors import EpochFailed, LogDamaged, ReplayMismatch, Retryable
 from binshift.log.log import Log
 from binshift.log.records import terms
 from binshift.log.records.commits import CommitRecord, Part, route_changes, whole_route
-from binshift.model import BEFORE_FIRST, GENESIS, BinSet, Epoch, Fence, Stamp, Worker
+from binshift.model import BEFORE_FIRST, Epoch, Worker
 from binshift.planner import bin_weights
 from binshift.routing import Route
-from binshift.worker.messages import BackgroundReport, BackgroundSpec, EpochSpec, Recorded, Summary
+from binshift.worker.messages import BackgroundReport, BackgroundSpec, Summary
 
 
 class Coordinator:
@@ -43,7 +44,7 @@ class Coordinator:
         self._log = log
         self.bins = migrations.policy.bins
         self._operators = tuple(operators)
-        self._undo = undo
+        self._tasks = EpochTasks(log, self._operators, migrations, undo)
         self._house = house
         self.migrations = migrations
         self.lock = migrations.lock
@@ -96,7 +97,7 @@ class Coordinator:
             workers = tuple(sorted({*route.workers, *leaving, *self.migrations.participants(alive)}))
             batch = batch.behind(self._log.index.record(Epoch(epoch - 1))) if epoch > 0 else batch
             earlier = self._watermark_before(epoch)
-            return EpochPlan(epoch, route, before, workers, moves, batch, earlier, moving=moving)
+            return EpochPlan(epoch, route, before, workers, moves, batch, earlier, self._tasks.of_run, moving=moving)
 
     def _replay(self, epoch: Epoch, batch: BatchOffsets) -> EpochPlan:
         index = self._log.index
@@ -113,7 +114,8 @@ class Coordinator:
             )
         before = index.route_at(Epoch(epoch - 1)) if epoch > 0 else None
         earlier = self._watermark_before(epoch)
-        return EpochPlan.again(record, index.route_at(epoch), before, earlier, moving=not self.migrations.idle)
+        moving = not self.migrations.idle
+        return EpochPlan.again(record, index.route_at(epoch), before, earlier, self._tasks.of_run, moving=moving)
 
     def check_newest(self) -> None:
         """Raise `Fenced` if another driver has taken over."""
@@ -122,50 +124,6 @@ class Coordinator:
     def _watermark_before(self, epoch: Epoch) -> int:
         """The watermark of the epoch before; Spark's begin at 0. Its record is held also where ``epoch`` is replayed."""
         return self._log.index.record(Epoch(epoch - 1)).watermark_ms if epoch > 0 else 0
-
-    def specs(self, plan: EpochPlan, run: int, bring_up: frozenset[Worker]) -> tuple[EpochSpec, ...]:
-        """The tasks of one run, in the order of ``plan.workers``, operator by operator.
-
-        Args:
-            plan: from `plan`.
-            run: 0 for the first run of this epoch by this driver.
-            bring_up: workers whose stores may be empty or elsewhere: they get the files of all their bins.
-        """
-        with self.lock:
-            fence = Fence(self._log.term, plan.epoch, run)
-            return tuple(
-                self._spec(plan, fence, operator, worker, worker in bring_up | plan.absent)
-                for operator in self._operators
-                for worker in plan.workers
-            )
-
-    def _spec(self, plan: EpochPlan, fence: Fence, operator: str, worker: Worker, everything: bool) -> EpochSpec:
-        index, base = self._log.index, Epoch(plan.epoch - 1)
-        owned = plan.route.bins_of(worker)
-        before = BinSet() if plan.before is None else plan.before.bins_of(worker)
-        wanted = owned if everything else owned - before
-        have = {} if everything else self.migrations.copies.of(operator, worker, wanted)
-        stamp = index.stamp(operator, worker, base)
-        replay = None
-        if plan.replay is not None:
-            part = next(p for p in plan.replay.parts if p.operator == operator and p.worker == worker)
-            replay = Recorded(Stamp(plan.epoch, part.attempt), part.delta)
-        return EpochSpec(
-            fence=fence,
-            operator=operator,
-            worker=worker,
-            expect=stamp or GENESIS,
-            owned_before=before,
-            owned=owned,
-            batch_time_ms=plan.batch.batch_time_ms,
-            watermark_ms=plan.batch.watermark_ms,
-            previous_watermark_ms=plan.previous_watermark_ms,
-            bring_up=index.sources_or_lost(operator, wanted, have, base) if wanted else None,
-            replay=replay,
-            undo=self._undo,
-            scratch=worker in plan.absent,
-            count_bins=plan.replay is None and is_counted(plan.epoch),
-        )
 
     def commit(self, plan: EpochPlan, summaries: Sequence[Summary]) -> None:
         """Make the epoch exist (invariant I3), unless this is a replay, where it does already.
@@ -253,11 +211,11 @@ class Coordinator:
         with self.lock:
             return self.migrations.round(self._log.index)
 
-    def finish(self, plan: EpochPlan, seconds: float) -> bool:
-        """The epoch took so long, from its trigger to its record; sets the pace of what moves. Whether anything does."""
+    def finish(self, plan: EpochPlan, seconds: float) -> Finished:
+        """The epoch took so long, from its trigger to its record; sets the pace of what moves."""
         with self.lock:
             self.migrations.measure(seconds, flipped_bins=len(plan.moves))
-            return not self.migrations.idle
+            return Finished(moving=not self.migrations.idle, wake_at_ms=self.wake_at_ms)
 
     def bin_weights(self) -> npt.NDArray[np.float64] | None:
         """For each bin its measured load, for the planner; None while nothing is known.

@@ -16,7 +16,7 @@ from typing import Generic
 
 from binshift import failpoints
 from binshift.engine.coordinator import Coordinator
-from binshift.engine.epoch_plan import BatchOffsets, EpochPlan
+from binshift.engine.epoch_plan import BatchOffsets, EpochPlan, RunTasks
 from binshift.engine.epoch_progress import EpochProgress, EpochStage
 from binshift.engine.executor_wait import EpochLimits, ExecutorWait, Lost, hosts
 from binshift.engine.ports import Batch, Executor, Placement, Ports
@@ -149,8 +149,9 @@ class EpochLoop(Generic[Batch]):
             self._seen.update({w: executors[w] for w in plan.needed})
             seconds |= {"record": self.ports.clock() - recording, "total": self.ports.clock() - started}
             timings = timings_of(plan, run, summaries, seconds, self.ports.clock.time())
-            moving |= self.coordinator.finish(plan, seconds["total"])
-            self._recorded(plan, replace(timings, moving=moving))
+            finished = self.coordinator.finish(plan, seconds["total"])
+            self.timings.append(replace(timings, moving=moving or finished.moving))
+            self._wake_stream(plan, finished.wake_at_ms)
             return
         raise EpochFailed(
             f"epoch {epoch} failed {self.limits.attempts_max} times, the last time because {self._trouble}"
@@ -201,11 +202,11 @@ class EpochLoop(Generic[Batch]):
         """One run: seconds by part, and what its tasks have sent."""
         started = self.ports.clock()
         failpoints.reached("flip.planned" if len(plan.moves) else "epoch.planned")
-        specs = self.coordinator.specs(plan, run, bring_up)
+        tasks = plan.tasks(run, bring_up)
         parts = {w: executors[host] for w, host in hosts(plan, sorted(executors)).items()}
         planned: list[float] = []
-        on = Placement(parts, executors, self._readers(executors))
-        summaries = self.ports.jobs.epoch(batch, plan, specs, on, lambda: planned.append(self._planned(started)))
+        on = Placement(parts, executors, _readers(executors, tasks))
+        summaries = self.ports.jobs.epoch(batch, plan, tasks.specs, on, lambda: planned.append(self._planned(started)))
         seconds = {"plan": planned[0] - started, "job": self.ports.clock() - planned[0]}
         return seconds, list(summaries)
 
@@ -216,23 +217,22 @@ class EpochLoop(Generic[Batch]):
             self.coordinator.check_newest()
         return now
 
-    def _readers(self, executors: Mapping[Worker, Executor]) -> tuple[Executor, ...]:
-        """Warm workers, if there are others, compute the batch: on a new executor the first tasks take seconds.
-
-        Also while cold workers are only expected: one that registers between this check and the job's last stage would
-        be given a task at once.
-        """
-        warm, expected = self.coordinator.migrations.warm, self.coordinator.migrations.cold()
-        if executors.keys() <= warm and not expected:
-            return ()
-        return tuple(executors[w] for w in sorted(executors.keys() & warm))
-
-    def _recorded(self, plan: EpochPlan, timings: EpochTimings) -> None:
-        """What follows from an epoch that is recorded and published."""
-        self.timings.append(timings)
+    def _wake_stream(self, plan: EpochPlan, wake_at_ms: int | None) -> None:
+        """An idle stream needs an epoch for a watermark that has moved, and for what is due later."""
         if (self.ports.batches.next_watermark_ms() or 0) > plan.batch.watermark_ms:
             self.ports.batches.wake(final=True)
-        self.ports.batches.wake_at(self.coordinator.wake_at_ms)
+        self.ports.batches.wake_at(wake_at_ms)
+
+
+def _readers(executors: Mapping[Worker, Executor], tasks: RunTasks) -> tuple[Executor, ...]:
+    """Warm workers, if there are others, compute the batch: on a new executor the first tasks take seconds.
+
+    Also while cold workers are only expected: one that registers between this check and the job's last stage would
+    be given a task at once.
+    """
+    if executors.keys() <= tasks.warm and not tasks.cold:
+        return ()
+    return tuple(executors[w] for w in sorted(executors.keys() & tasks.warm))
 
 
 def _pause(run: int) -> float:

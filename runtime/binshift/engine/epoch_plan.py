@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 from binshift.errors import EpochFailed
 from binshift.invariants import invariant
 from binshift.log.records.commits import CommitRecord
 from binshift.model import Epoch, Moves, Worker
 from binshift.routing import Route
-from binshift.worker.messages import Summary
+from binshift.worker.messages import EpochSpec, Summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,34 @@ class BatchOffsets:
         return replace(self, batch_time_ms=record.batch_time_ms, watermark_ms=record.watermark_ms)
 
 
+@dataclass(frozen=True, slots=True)
+class RunTasks:
+    """The tasks of one run of an epoch.
+
+    Attributes:
+        specs: one a task, in the order of the plan's workers, operator by operator.
+        warm: workers whose executors have run a task of the query.
+        cold: workers that are expected and have run none.
+    """
+
+    specs: tuple[EpochSpec, ...]
+    warm: frozenset[Worker]
+    cold: frozenset[Worker]
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """What follows from a recorded epoch.
+
+    Attributes:
+        moving: whether a migration is under way.
+        wake_at_ms: when an epoch is due even without input, milliseconds since 1970; None: never.
+    """
+
+    moving: bool
+    wake_at_ms: int | None
+
+
 @dataclass(frozen=True)
 class EpochPlan:
     """What one epoch will do, the same in each of its runs.
@@ -48,6 +76,7 @@ class EpochPlan:
         moves: the control updates that take effect in it.
         batch: its input, with its logical time and watermark.
         previous_watermark_ms: that of the epoch before; 0 in the first.
+        of_run: makes the tasks of a run; see `tasks`.
         replay: its record, if it exists already.
         moving: whether a migration was under way when it was planned.
         absent: in a replay, lost workers: others run their part, for its output alone.
@@ -60,21 +89,37 @@ class EpochPlan:
     moves: Moves
     batch: BatchOffsets
     previous_watermark_ms: int
+    of_run: Callable[[EpochPlan, int, frozenset[Worker]], RunTasks] = field(repr=False, compare=False)
     replay: CommitRecord | None = None
     absent: frozenset[Worker] = frozenset()
     moving: bool = False
 
     @classmethod
     def again(
-        cls, record: CommitRecord, route: Route, before: Route | None, previous_watermark_ms: int, *, moving: bool
+        cls,
+        record: CommitRecord,
+        route: Route,
+        before: Route | None,
+        previous_watermark_ms: int,
+        of_run: Callable[[EpochPlan, int, frozenset[Worker]], RunTasks],
+        *,
+        moving: bool,
     ) -> EpochPlan:
         """The plan of a recorded epoch that the stream repeats."""
         moves = Moves([], [], []) if before is None else before.moves_to(route.owners)
         batch = BatchOffsets(record.batch_time_ms, record.watermark_ms, record.offsets_hash)
         workers = tuple(Worker(w) for w in record.workers)
-        return cls(
-            Epoch(record.epoch), route, before, workers, moves, batch, previous_watermark_ms, record, moving=moving
-        )
+        epoch, earlier = Epoch(record.epoch), previous_watermark_ms
+        return cls(epoch, route, before, workers, moves, batch, earlier, of_run, record, moving=moving)
+
+    def tasks(self, run: int, bring_up: frozenset[Worker]) -> RunTasks:
+        """The tasks of one run.
+
+        Args:
+            run: 0 for the first run of this epoch by this driver.
+            bring_up: workers whose stores may be empty or elsewhere: they get the files of all their bins.
+        """
+        return self.of_run(self, run, bring_up)
 
     @property
     def needed(self) -> tuple[Worker, ...]:

@@ -16,6 +16,7 @@ import test_oracle_stages as stages
 from oracle_graph_histories import play_graph
 
 from binshift.engine import coordinator
+from binshift.engine.epoch_tasks import EpochTasks
 from binshift.log.index import continuity
 from binshift.operators.delayed import Delayed
 from binshift.store.bins.binstore import BinStore
@@ -81,17 +82,14 @@ def shared_output_computed_twice(patch: Patch) -> None:
 
 def flip_for_one_operator(patch: Patch) -> None:
     """A flip takes effect for the first operator only; the others keep their bins (I1)."""
-    specs = coordinator.Coordinator.specs
+    spec = EpochTasks._spec
 
-    def partly(self: coordinator.Coordinator, plan: Any, *how: Any) -> tuple[EpochSpec, ...]:
-        return tuple(
-            each
-            if plan.before is None or each.operator == self._operators[0]
-            else replace(each, owned=each.owned_before)
-            for each in specs(self, plan, *how)
-        )
+    def partly(self: EpochTasks, plan: Any, *how: Any) -> EpochSpec:
+        each = spec(self, plan, *how)
+        whole = plan.before is None or each.operator == self.operators[0]
+        return each if whole else replace(each, owned=each.owned_before)
 
-    patch.setattr(coordinator.Coordinator, "specs", partly)
+    patch.setattr(EpochTasks, "_spec", partly)
 
 
 def rows_by_the_route_before(patch: Patch) -> None:

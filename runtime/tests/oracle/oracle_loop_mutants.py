@@ -13,6 +13,7 @@ from binshift.engine import background_loop, epoch_loop, executor_wait
 from binshift.engine.background_loop import BackgroundLoop
 from binshift.engine.coordinator import Coordinator
 from binshift.engine.epoch_loop import EpochLoop
+from binshift.engine.epoch_plan import Finished
 from binshift.engine.executor_wait import EpochLimits, ExecutorWait
 from binshift.engine.migration_controller import MigrationController
 from binshift.model import Worker
@@ -90,7 +91,9 @@ def given_up_at_once(patch: Patch) -> None:
 
 def epochs_not_measured(patch: Patch) -> None:
     """The pace does not follow the latency."""
-    patch.setattr(Coordinator, "finish", lambda self, plan, seconds: not self.migrations.idle)
+    patch.setattr(
+        Coordinator, "finish", lambda self, plan, seconds: Finished(not self.migrations.idle, self.wake_at_ms)
+    )
 
 
 def pace_not_applied(patch: Patch) -> None:
@@ -110,21 +113,18 @@ def slow_plans_not_checked(patch: Patch) -> None:
 def owed_epochs_forgotten(patch: Patch) -> None:
     """A stream that ends leaves closed groups in the state."""
 
-    def recorded(self: EpochLoop[Any], plan: Any, timings: Any) -> None:
-        self.timings.append(timings)
-
-    patch.setattr(EpochLoop, "_recorded", recorded)
+    patch.setattr(EpochLoop, "_wake_stream", lambda self, plan, wake_at_ms: None)
 
 
 def owed_epochs_without_end(patch: Patch) -> None:
     """Every epoch requests another one."""
-    recorded = EpochLoop._recorded
+    wake = EpochLoop._wake_stream
 
-    def more(self: EpochLoop[Any], plan: Any, timings: Any) -> None:
-        recorded(self, plan, timings)
+    def more(self: EpochLoop[Any], plan: Any, wake_at_ms: Any) -> None:
+        wake(self, plan, wake_at_ms)
         self.ports.batches.wake(final=True)
 
-    patch.setattr(EpochLoop, "_recorded", more)
+    patch.setattr(EpochLoop, "_wake_stream", more)
 
 
 LOOP_MUTANTS: tuple[Callable[[Patch], None], ...] = (

@@ -22,6 +22,7 @@ from oracle_loop_mutants import LOOP_MUTANTS
 from test_oracle_loops import LOOP_STORIES
 
 from binshift.engine import coordinator
+from binshift.engine.epoch_tasks import EpochTasks
 from binshift.entries import merge_last_wins
 from binshift.log.index import retention
 from binshift.log.index.bringup import BringUp
@@ -36,7 +37,6 @@ from binshift.store.bins import transitions, undo
 from binshift.store.bins.binstore import BinStore
 from binshift.store.bins.status import Status
 from binshift.worker import background_task, bring_up, epoch_task, rebuild
-from binshift.worker.messages import EpochSpec
 from binshift.worker.rebuild import BinRebuild
 
 Patch = pytest.MonkeyPatch
@@ -192,14 +192,8 @@ def unnamed_files_of_the_future(patch: Patch) -> None:
 
 def lost_executors_not_noticed(patch: Patch) -> None:
     """A driver assumes that a new executor holds the bins of its predecessor."""
-    specs = coordinator.Coordinator.specs
-
-    def trusting(
-        self: coordinator.Coordinator, plan: Any, run: int, bring_up: frozenset[Worker]
-    ) -> tuple[EpochSpec, ...]:
-        return tuple(replace(each, bring_up=None) for each in specs(self, plan, run, bring_up))
-
-    patch.setattr(coordinator.Coordinator, "specs", trusting)
+    spec = EpochTasks._spec
+    patch.setattr(EpochTasks, "_spec", lambda self, *how: replace(spec(self, *how), bring_up=None))
 
 
 def older_deltas_win(patch: Patch) -> None:
