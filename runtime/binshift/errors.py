@@ -43,12 +43,12 @@ BinshiftError
 from __future__ import annotations
 
 import json
-import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Self
 
-_FIELDS = "binshift: "
+FIELDS = "binshift: "
 """Begins the note that holds an error's fields as JSON, where errors are handed on as the text of a traceback."""
-
-_TEXT = re.compile(r"binshift\.errors\.(\w+): (.*)")
 
 
 class BinshiftError(Exception):
@@ -159,17 +159,38 @@ class LogDamaged(LogError):
     """A log file is missing, torn or altered.
 
     Attributes:
-        file: the delta or snapshot that it is about, if it is about one.
+        file: the log's file that it is about, if it is about one.
+        operator: the operator whose state is affected, if it is one's.
+        epoch: the epoch whose state or record is affected, if it is one's.
     """
 
     file: str | None = None
+    operator: str | None = None
+    epoch: int | None = None
 
-    def about(self, file: str) -> LogDamaged:
-        """The same error, with its file; the note carries the file across Spark."""
-        if self.file is None:
-            self.file = file
-            self.add_note(_FIELDS + json.dumps({"file": file}))
+    def about(self, *, file: str | None = None, operator: str | None = None, epoch: int | None = None) -> Self:
+        """The same error with its fields, if it has none yet. A note has them too: it ends the traceback, and crosses Spark."""
+        if not self.fields:
+            self.file, self.operator, self.epoch = file, operator, epoch
+            if self.fields:
+                self.add_note(FIELDS + json.dumps(self.fields))
         return self
+
+    @property
+    def fields(self) -> dict[str, str | int]:
+        """The fields that are known, by name."""
+        known = {"file": self.file, "operator": self.operator, "epoch": self.epoch}
+        return {name: value for name, value in known.items() if value is not None}
+
+
+@contextmanager
+def reading(file: str, *, operator: str | None = None, epoch: int | None = None) -> Iterator[None]:
+    """While this file is read: damage gets these fields."""
+    try:
+        yield
+    except LogDamaged as error:
+        error.about(file=file, operator=operator, epoch=epoch)
+        raise
 
 
 class LogFileMissing(LogDamaged):
@@ -210,29 +231,3 @@ class DrainRefused(MigrationRefused):
 
 class NoSuchMigration(MigrationRefused):
     """This run of the query has no migration of that number."""
-
-
-def parse(text: str) -> BinshiftError | None:
-    """The newest of binshift's errors in the text of a traceback, with its fields; None if there is none.
-
-    >>> parse('binshift.errors.LogDamaged: x is torn\\nbinshift: {"file": "x"}').file
-    'x'
-    """
-    found = list(_TEXT.finditer(text))[-1:]
-    kind = globals().get(found[0][1]) if found else None
-    if not (isinstance(kind, type) and issubclass(kind, BinshiftError)):
-        return None
-    error = kind(found[0][2])
-    note = re.search(rf"^{_FIELDS}(.*)$", text[found[0].end() :], re.MULTILINE)
-    if note is not None and isinstance(error, LogDamaged):
-        error.file = _file(note[1])
-    return error
-
-
-def _file(fields: str) -> str | None:
-    """The file that a note names; None if the note was cut or is another library's."""
-    try:
-        file = json.loads(fields)["file"]
-    except (ValueError, LookupError, TypeError):
-        return None
-    return file if isinstance(file, str) else None

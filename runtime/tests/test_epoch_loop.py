@@ -233,7 +233,7 @@ def test_a_damaged_file_is_done_without(world: EpochWorld) -> None:
         return True
 
     world.log.mark_unusable = mark_unusable  # type: ignore[method-assign]
-    world.script += [LogDamaged("torn").about("file one"), LogDamaged("torn").about("file two")]
+    world.script += [LogDamaged("torn").about(file="file one"), LogDamaged("torn").about(file="file two")]
     world.epoch(2)
     assert reported == ["file one", "file two"]
     assert [run.number for run in world.runs] == [0, 1, 2]

@@ -162,7 +162,7 @@ def test_a_traceback_of_ours_alone_keeps_its_frames() -> None:
 def test_the_damaged_file_crosses_spark() -> None:
     """The driver gets the file of a task's error as a field, whatever the message is, or no file."""
     try:
-        raise LogDamaged("it is torn:\nin two").about("deltas/7/a.arrow")
+        raise LogDamaged("it is torn:\nin two").about(file="deltas/7/a.arrow")
     except LogDamaged:
         text = traceback.format_exc()
     found = classify(RuntimeError(f"{text}\n\tat org.apache.spark.A.b(A.java:1)"))

@@ -25,6 +25,7 @@ from binshift.errors import (
     Fenced,
     InvalidRoute,
     InvalidSettings,
+    LogDamaged,
     MigrationRefused,
     NoSuchMigration,
     NoSuchQuery,
@@ -67,7 +68,7 @@ class Detail(Answer):
 
 
 class Problem(Answer):
-    """Every error of this API, in the form of RFC 9457 (``application/problem+json``) with three fields more."""
+    """Every error of this API, in the form of RFC 9457 (``application/problem+json``) with further fields."""
 
     type: str = Field(description="`TYPE_PREFIX` and the name of the error.")
     title: str = Field(description="The phrase of the status.")
@@ -76,6 +77,9 @@ class Problem(Answer):
     error: str = Field(description="The name of the error, for programs.")
     message: str = Field(description="What is wrong and what to do, for users.")
     details: list[Detail] = Field(default=[], description="Of a request that does not fit, what is wrong where.")
+    file: str | None = Field(default=None, description="Of a damaged log, the file, if it is one's damage.")
+    operator: str | None = Field(default=None, description="Of a damaged log, the operator, if it is one's state.")
+    epoch: int | None = Field(default=None, description="Of a damaged log, the epoch, if it is one's state or record.")
 
 
 def documented(*statuses: HTTPStatus) -> Document:
@@ -83,8 +87,14 @@ def documented(*statuses: HTTPStatus) -> Document:
     return {int(status): {"model": Problem, "description": status.phrase} for status in statuses}
 
 
-def problem(status: int, error: str, message: str, details: Sequence[Detail] = ()) -> JSONResponse:
-    """The answer for one error."""
+def problem(
+    status: int,
+    error: str,
+    message: str,
+    details: Sequence[Detail] = (),
+    fields: Mapping[str, str | int] | None = None,
+) -> JSONResponse:
+    """The answer for one error; ``fields`` are those of its kind."""
     headers = {"WWW-Authenticate": 'Bearer realm="binshift"'} if status == HTTPStatus.UNAUTHORIZED else {}
     if status == HTTPStatus.SERVICE_UNAVAILABLE:
         headers["Retry-After"] = RETRY_SECONDS
@@ -96,8 +106,8 @@ def problem(status: int, error: str, message: str, details: Sequence[Detail] = (
         error=error,
         message=message,
         details=list(details),
-    )
-    return JSONResponse(body.model_dump(mode="json", by_alias=True), status, headers, MEDIA_TYPE)
+    ).model_copy(update=fields)
+    return JSONResponse(body.model_dump(mode="json", by_alias=True, exclude_none=True), status, headers, MEDIA_TYPE)
 
 
 def status_of(error: BinshiftError) -> HTTPStatus:
@@ -130,7 +140,8 @@ def _with_media_type(document: dict[str, Any]) -> dict[str, Any]:
 
 def _of_the_tree(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, BinshiftError)
-    return problem(status_of(error), type(error).__name__, str(error))
+    fields = error.fields if isinstance(error, LogDamaged) else None
+    return problem(status_of(error), type(error).__name__, str(error), fields=fields)
 
 
 def _invalid(_: Request, error: Exception) -> JSONResponse:

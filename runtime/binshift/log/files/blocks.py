@@ -12,7 +12,7 @@ It must never hand out a row that was not verified, nor leave a file under its n
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from types import TracebackType
 
 import numpy as np
@@ -20,12 +20,13 @@ import pyarrow as pa
 
 from binshift import entries as rows_of
 from binshift.entries import ENTRY_SCHEMA, Entries
-from binshift.errors import LogDamaged
+from binshift.errors import LogDamaged, reading
 from binshift.invariants import invariant
 from binshift.log.files.trailer import Block, Trailer, decode_trailer, encode_trailer
 from binshift.log.records import binsets
 from binshift.log.records.commits import FileRef as FileRef
 from binshift.log.records.envelope import digest
+from binshift.log.storage import layout
 from binshift.log.storage.contract import ByteRange, Storage, Upload
 from binshift.model import BinSet
 
@@ -144,7 +145,7 @@ def read_bins(storage: Storage, file: FileRef, bins: BinSet) -> Iterator[Entries
         LogDamaged: it is not what was recorded.
         StorageUnavailable: the store did not answer.
     """
-    with _about(file):
+    with _reading(file):
         content = _content(storage, file)
     return _rows(storage, file, bins, content)
 
@@ -157,13 +158,13 @@ def read_parts(storage: Storage, parts: Sequence[tuple[FileRef, BinSet]]) -> Ite
     """
     small = storage.get_all([file.name for file, _ in parts if file.bytes <= SMALL_FILE_BYTES])
     for file, bins in parts:
-        with _about(file):
+        with _reading(file):
             content = next(small) if file.bytes <= SMALL_FILE_BYTES else None
         yield _rows(storage, file, bins, content)
 
 
 def _rows(storage: Storage, file: FileRef, bins: BinSet, content: bytes | None) -> Iterator[Entries]:
-    with _about(file):
+    with _reading(file):
         trailer = _trailer(storage, file, content)
         for blocks in _fetch_groups(trailer.holding(bins)):
             for block, data in zip(blocks, _fetch(storage, file, blocks, content), strict=True):
@@ -172,19 +173,14 @@ def _rows(storage: Storage, file: FileRef, bins: BinSet, content: bytes | None) 
                     yield found
 
 
-@contextmanager
-def _about(file: FileRef) -> Iterator[None]:
-    """Errors name the file in a field."""
-    try:
-        yield
-    except LogDamaged as error:
-        error.about(file.name)
-        raise
+def _reading(file: FileRef) -> AbstractContextManager[None]:
+    named = layout.parse(file.name)
+    return reading(file.name, operator=named.operator, epoch=named.number) if named else reading(file.name)
 
 
 def read_all(storage: Storage, file: FileRef) -> Iterator[Entries]:
     """All rows of the file; otherwise as `read_bins`. Reading to the end verifies every byte."""
-    with _about(file):
+    with _reading(file):
         content = _content(storage, file)
         for blocks in _fetch_groups(list(_trailer(storage, file, content).blocks)):
             for block, data in zip(blocks, _fetch(storage, file, blocks, content), strict=True):

@@ -96,7 +96,7 @@ class BringUp:
         """
         for why, some in self.lost:
             if some & bins:
-                raise LogDamaged(f"{why}; {RESTORE}")
+                raise LogDamaged(f"{why}; {RESTORE}").about(operator=self.operator, epoch=self.to)
 
     def complete_to(self) -> Epoch:
         """The epoch the files lead to."""

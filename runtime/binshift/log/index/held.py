@@ -75,9 +75,9 @@ class HeldRecords:
             LogDamaged: the epoch is not recorded, or not held any more.
         """
         if epoch not in self.records:
-            raise LogDamaged(
-                f"{layout.record_name(Epoch(max(0, epoch)))} is needed, but the log holds the epochs "
-                f"{self.base + 1} to {self.last}"
+            name = layout.record_name(Epoch(max(0, epoch)))
+            raise LogDamaged(f"{name} is needed, but the log holds the epochs {self.base + 1} to {self.last}").about(
+                file=name, epoch=epoch
             )
         return self.records[epoch]
 

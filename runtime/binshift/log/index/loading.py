@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from binshift.errors import LogDamaged, LogFileMissing
+from binshift.errors import LogDamaged, LogFileMissing, reading
 from binshift.log.index import manifests, retention
 from binshift.log.index.index import Index
 from binshift.log.records import commits
@@ -69,7 +69,8 @@ def _load(
     if index is None:
         index = Index.new(format.bins, format.operator_names, format.fingerprint)
         if whole and not recorded:
-            raise LogDamaged(f"{layout.record_name(whole[-1])} is missing, and all other records, and {warnings[0]}")
+            name = layout.record_name(whole[-1])
+            raise LogDamaged(f"{name} is missing, and all other records, and {warnings[0]}").about(file=name)
         if recorded and recorded[0] > 0 and warnings:
             raise LogDamaged(f"{warnings[0]}; the records before epoch {recorded[0]}, which it replaces, are gone")
     index = _applied(storage, index, [epoch for epoch in recorded if epoch > index.last])
@@ -119,10 +120,12 @@ def _applied(storage: Storage, index: Index, epochs: list[Epoch]) -> Index:
     first = epochs[0] if index.empty and epochs else index.last + 1
     for expected, epoch in enumerate(epochs, start=first):
         if expected != epoch:
-            raise LogDamaged(f"{layout.record_name(Epoch(expected))} is missing at {storage.url}")
+            name = layout.record_name(Epoch(expected))
+            raise LogDamaged(f"{name} is missing at {storage.url}").about(file=name, epoch=expected)
     names = [layout.record_name(epoch) for epoch in epochs]
-    for name, data in zip(names, storage.get_all(names), strict=True):
-        index = index.apply(commits.decode_record(name, data))
+    for epoch, name, data in zip(epochs, names, storage.get_all(names), strict=True):
+        with reading(name, epoch=epoch):
+            index = index.apply(commits.decode_record(name, data))
     return index
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from binshift.errors import LogDamaged
+from binshift.errors import LogDamaged, reading
 from binshift.log.records import envelope
 from binshift.log.records.commits import Assignment
 from binshift.log.records.envelope import FORMAT_VERSION
@@ -97,7 +97,8 @@ class Targets:
             LogDamaged: it was altered or cut off; LogFileMissing if it is not kept (any more).
         """
         name = layout.target_name(number)
-        return envelope.decode(name, self._storage.get(name), Target, TARGET_BYTES_MAX, ASK_AGAIN)
+        with reading(name):
+            return envelope.decode(name, self._storage.get(name), Target, TARGET_BYTES_MAX, ASK_AGAIN)
 
     def write(self, target: Target, after: int) -> bool:
         """Make ``target`` the one that follows number ``after`` (0: the first), durably.

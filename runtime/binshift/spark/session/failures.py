@@ -12,8 +12,8 @@ from typing import NoReturn
 
 from pyspark.errors import PySparkException
 
-from binshift import errors
 from binshift.errors import BinshiftError, DiskFull, EpochFailed, TaskFailed, UserFunctionFailed
+from binshift.spark.session.error_text import parse
 
 LOST = re.compile(
     r"ExecutorLostFailure|FetchFailed|Executor heartbeat timed out|executor \S+ exited|worker lost|Worker lost"
@@ -63,7 +63,7 @@ def classify(error: Exception) -> Exception:
     if isinstance(error, BinshiftError):
         return error
     text = str(error)
-    if (ours := errors.parse(text)) is not None:
+    if (ours := parse(text)) is not None:
         return ours
     if (broken := INVARIANT.search(text)) is not None:
         from binshift.invariants import InvariantViolated
