@@ -10,7 +10,7 @@ from pyspark.errors import PythonException
 
 from binshift.errors import DiskFull, EpochFailed, Fenced, LogDamaged, NeedsBringUp, TaskFailed, UserFunctionFailed
 from binshift.invariants import InvariantViolated
-from binshift.spark.session.failures import classify, shorten
+from binshift.spark.session.failures import classify, meaning, shorten
 
 WORKER = """An exception was thrown from the Python worker:
 Traceback (most recent call last):
@@ -171,3 +171,19 @@ def test_the_damaged_file_crosses_spark() -> None:
     plain = classify(RuntimeError("binshift.errors.LogDamaged: deltas/7/a.arrow is torn"))
     assert isinstance(plain, LogDamaged)
     assert plain.file is None
+
+
+def test_an_error_leaves_as_what_it_means() -> None:
+    """A decorated function raises the meaning, without Spark's error as its cause; what has none is raised unchanged."""
+
+    @meaning()
+    def fail(error: Exception) -> None:
+        raise error
+
+    with pytest.raises(Fenced, match="a newer driver") as found:
+        fail(RuntimeError("binshift.errors.Fenced: a newer driver\n\tat org"))
+    assert (found.value.__cause__, found.value.__suppress_context__) == (None, True)
+    unknown = KeyError("x")
+    with pytest.raises(KeyError) as same:
+        fail(unknown)
+    assert same.value is unknown

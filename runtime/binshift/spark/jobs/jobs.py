@@ -28,7 +28,7 @@ from binshift.spark.jobs.standing import StandingTasks, can_stand
 from binshift.spark.jobs.watch import JobWatch
 from binshift.spark.plan.pipeline import CompiledStage, Pipeline
 from binshift.spark.session.executors import location
-from binshift.spark.session.failures import raise_meaning
+from binshift.spark.session.failures import meaning
 from binshift.spark.session.jvm import Jvm
 from binshift.spark.session.progress import Observed
 from binshift.spark.tasks.background_function import BackgroundFunction
@@ -101,18 +101,11 @@ class SparkJobs:
 
     # ---------------------------------------------------------------------------------------------------------- epochs
 
+    @meaning()
     def epoch(
         self, batch: DataFrame, plan: EpochPlan, specs: Sequence[EpochSpec], on: Placement, ready: Callable[[], None]
     ) -> Sequence[Summary]:
         """See `Jobs`."""
-        try:
-            return self._epoch(batch, plan, specs, on, ready)
-        except Exception as error:  # any error: the engine gets its meaning
-            raise_meaning(error)
-
-    def _epoch(
-        self, batch: DataFrame, plan: EpochPlan, specs: Sequence[EpochSpec], on: Placement, ready: Callable[[], None]
-    ) -> Sequence[Summary]:
         self.use_pool(EPOCH_POOL)
         if not self._prepared:
             for key, value in conf.EPOCH.items():  # all batches of a stream share one session, cloned from the user's
@@ -162,6 +155,7 @@ class SparkJobs:
 
     # ------------------------------------------------------------------------------------------------------ background
 
+    @meaning()
     def background(
         self,
         specs: Sequence[BackgroundSpec],
@@ -169,17 +163,6 @@ class SparkJobs:
         report: Callable[[BackgroundReport], None],
     ) -> None:
         """See `Jobs`."""
-        try:
-            self._background(specs, on, report)
-        except Exception as error:  # any error: the engine gets its meaning
-            raise_meaning(error)
-
-    def _background(
-        self,
-        specs: Sequence[BackgroundSpec],
-        on: Mapping[Worker, Executor],
-        report: Callable[[BackgroundReport], None],
-    ) -> None:
         base = self._beside.range(0, len(specs), 1, len(specs))
         pinned, places = placed(self.jvm, base, [spec.worker for spec in specs], on)
         with collecting(self._beside.sparkContext) as collected, ExitStack() as shared:

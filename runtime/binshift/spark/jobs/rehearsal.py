@@ -19,7 +19,7 @@ from binshift.spark.jobs.pinning import PinnedRun
 from binshift.spark.jobs.watch import JobWatch
 from binshift.spark.plan.pipeline import CompiledStage, Pipeline
 from binshift.spark.plan.stage import arrow_schema
-from binshift.spark.session.failures import raise_meaning
+from binshift.spark.session.failures import meaning
 from binshift.spark.session.jvm import Jvm
 from binshift.spark.tasks.task import Environment, Place
 from binshift.spark.tasks.warmup import (
@@ -77,13 +77,8 @@ class Rehearsal:
                 self._rows = self._no_rows()
                 self._once(on)
 
+    @meaning()
     def _once(self, on: Mapping[Worker, Executor]) -> None:
-        try:
-            self._run(on)
-        except Exception as error:  # any error: the engine gets its meaning instead of a Java trace
-            raise_meaning(error)
-
-    def _run(self, on: Mapping[Worker, Executor]) -> None:
         workers = tuple(sorted(on)) * TASKS_PER_WORKER
         self._count += 1
         # One task of each worker gets rows: bins belong to workers, not to tasks.

@@ -7,8 +7,8 @@ the typed error, and reduces long Java traces to the last lines of the user's ow
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import NoReturn
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from pyspark.errors import PySparkException
 
@@ -137,7 +137,11 @@ def _first_line(text: str) -> str:
     return text[at : at + 200].splitlines()[0]
 
 
-def raise_meaning(error: Exception) -> NoReturn:
-    """Raise what an error of Spark means (see `classify`), without its long Java trace."""
-    meaning = classify(error)
-    raise meaning from (None if meaning is not error else error.__cause__)
+@contextmanager
+def meaning() -> Iterator[None]:
+    """Errors of Spark leave this context, or a function decorated with it, as what they mean, without their long Java traces."""
+    try:
+        yield
+    except Exception as error:  # any error: the engine gets its meaning (see `classify`)
+        found = classify(error)
+        raise found from (None if found is not error else error.__cause__)
