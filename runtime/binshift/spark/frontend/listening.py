@@ -25,8 +25,8 @@ from binshift.spark.session.progress import filled_by_id
 _add, _remove = StreamingQueryManager.addListener, StreamingQueryManager.removeListener
 """PySpark's own."""
 
-_wrapped: dict[int, StreamingQueryListener] = {}
-"""What Spark knows in the place of a program's listener, by the id of that listener, which it keeps alive."""
+_WRAPPED = "_binshift_wrapped"
+"""The attribute of a program's listener with what Spark knows in its place."""
 
 
 def install() -> None:
@@ -37,12 +37,12 @@ def install() -> None:
 
 def _add_wrapped(manager: StreamingQueryManager, listener: StreamingQueryListener) -> None:
     if isinstance(listener, StreamingQueryListener) and not isinstance(listener, _Filling):
-        listener = _wrapped.setdefault(id(listener), _Filling(listener))
+        listener = vars(listener).setdefault(_WRAPPED, _Filling(listener))
     _add(manager, listener)
 
 
 def _remove_wrapped(manager: StreamingQueryManager, listener: StreamingQueryListener) -> None:
-    _remove(manager, _wrapped.pop(id(listener), listener))
+    _remove(manager, vars(listener).pop(_WRAPPED, listener))
 
 
 def state_listener(listener: StreamingQueryListener) -> StreamingQueryListener:
