@@ -25,7 +25,6 @@ sets ``spark.executor.memory`` or ``spark.driver.memory``. Pure: the operator co
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
 from binshift.errors import InvalidSettings
@@ -50,48 +49,24 @@ TASK_SLOTS_MIN: Final = 2
 _SPARK_BYTES: Final = {"b": 1, **{unit: 1024**power for power, unit in enumerate("kmgtp", start=1)}}
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerMemory:
-    """The parts of a worker's container, in MiB; see the table above."""
-
-    daemon_mib: int
-    overhead_mib: int
-    processes_mib: int
-    heap_mib: int
-    data_mib: int
-
-
-@dataclass(frozen=True, slots=True)
-class DriverMemory:
-    """The parts of a driver's container, in MiB; see the table above."""
-
-    supervisor_mib: int
-    program_mib: int
-    overhead_mib: int
-    heap_mib: int
-
-
-def worker_memory(limit_bytes: int, task_slots: int) -> WorkerMemory:
-    """How a worker's container of that limit is shared.
+def worker_heap_mib(limit_bytes: int, task_slots: int) -> int:
+    """The heap of a worker's executor, in MiB, in a container of that limit; see the table above.
 
     Raises:
-        InvalidSettings: it is too small, or has too few task slots; the message has the minimum.
+        InvalidSettings: the limit is too small, or there are too few task slots; the message has the minimum.
 
-    >>> worker_memory(2 * 1024 * MIB, 2)
-    WorkerMemory(daemon_mib=256, overhead_mib=358, processes_mib=384, heap_mib=525, data_mib=525)
+    >>> worker_heap_mib(2 * 1024 * MIB, 2)
+    525
     """
     if task_slots < TASK_SLOTS_MIN:
         raise InvalidSettings(
             f"a worker with {task_slots} task slots cannot copy state during an epoch: give it {TASK_SLOTS_MIN} or more"
         )
-    limit, processes = limit_bytes // MIB, PROCESS_MIB * (task_slots + 1)
-    overhead = _overhead(limit)
-    rest = limit - DAEMON_MIB - overhead - processes
+    limit, fixed = limit_bytes // MIB, DAEMON_MIB + PROCESS_MIB * (task_slots + 1)
+    rest = limit - _overhead(limit) - fixed
     if rest < HEAP_MIB_MIN + DATA_MIB_MIN:
-        fixed = DAEMON_MIB + processes + HEAP_MIB_MIN + DATA_MIB_MIN
-        raise _too_small(f"an executor with {task_slots} task slots", limit, fixed)
-    heap = max(HEAP_MIB_MIN, rest // 2)
-    return WorkerMemory(DAEMON_MIB, overhead, processes, heap, rest - heap)
+        raise _too_small(f"an executor with {task_slots} task slots", limit, fixed + HEAP_MIB_MIN + DATA_MIB_MIN)
+    return max(HEAP_MIB_MIN, rest // 2)
 
 
 def fits_worker(limit_bytes: int, task_slots: int) -> bool:
@@ -101,27 +76,26 @@ def fits_worker(limit_bytes: int, task_slots: int) -> bool:
     (True, False)
     """
     try:
-        worker_memory(limit_bytes, task_slots)
+        worker_heap_mib(limit_bytes, task_slots)
     except InvalidSettings:
         return False
     return True
 
 
-def driver_memory(limit_bytes: int) -> DriverMemory:
-    """How a driver's container of that limit is shared.
+def driver_heap_mib(limit_bytes: int) -> int:
+    """The heap of a driver, in MiB, in a container of that limit; see the table above.
 
     Raises:
         InvalidSettings: it is too small; the message has the minimum.
 
-    >>> driver_memory(2 * 1024 * MIB).heap_mib
+    >>> driver_heap_mib(2 * 1024 * MIB)
     1306
     """
-    limit = limit_bytes // MIB
-    overhead = _overhead(limit)
-    heap = limit - SUPERVISOR_MIB - PROGRAM_MIB - overhead
+    limit, fixed = limit_bytes // MIB, SUPERVISOR_MIB + PROGRAM_MIB
+    heap = limit - _overhead(limit) - fixed
     if heap < HEAP_MIB_MIN:
-        raise _too_small("a driver", limit, SUPERVISOR_MIB + PROGRAM_MIB + HEAP_MIB_MIN)
-    return DriverMemory(SUPERVISOR_MIB, PROGRAM_MIB, overhead, heap)
+        raise _too_small("a driver", limit, fixed + HEAP_MIB_MIN)
+    return heap
 
 
 def spark_mib(text: str, what: str) -> int:

@@ -88,7 +88,7 @@ def test_an_unchanged_program_is_started_with_its_options(
         spark.conf.unset("spark.binshift.workers")
     [definition] = started
     assert (definition.settings.bins, definition.settings.workers) == (32, 3)
-    assert (definition.output_mode, definition.query_name, definition.options) == ("complete", "plain", {})
+    assert (definition.output_mode, definition.query_name) == ("complete", "plain")
 
 
 def test_installing_alone_enables_nothing(clicks: DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:

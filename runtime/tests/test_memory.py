@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import re
-from dataclasses import astuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from binshift.errors import InvalidSettings
-from binshift.memory import DATA_MIB_MIN, HEAP_MIB_MIN, MIB, driver_memory, spark_mib, worker_memory
+from binshift.memory import (
+    DAEMON_MIB,
+    DATA_MIB_MIN,
+    HEAP_MIB_MIN,
+    MIB,
+    PROCESS_MIB,
+    PROGRAM_MIB,
+    SUPERVISOR_MIB,
+    _overhead,
+    driver_heap_mib,
+    spark_mib,
+    worker_heap_mib,
+)
 from binshift.ports import Ports, variable
 
 LIMITS = st.integers(0, 64 * 1024 * MIB)
@@ -18,53 +29,51 @@ SLOTS = st.integers(2, 64)
 
 
 @given(LIMITS, SLOTS)
-def test_a_workers_parts_are_its_limit(limit: int, slots: int) -> None:
-    """The parts add up to the limit (I7); a limit that is too low is refused with the lowest one that fits."""
+def test_a_workers_parts_fit_its_limit(limit: int, slots: int) -> None:
+    """All parts together are the limit (I7); a limit that is too low is refused with the lowest one that fits."""
     try:
-        parts = worker_memory(limit, slots)
+        heap = worker_heap_mib(limit, slots)
     except InvalidSettings as error:
         least = int(re.findall(r"(\d+) MiB or more", str(error))[0])
         assert limit < least * MIB
-        assert worker_memory(least * MIB, slots).heap_mib == HEAP_MIB_MIN
+        assert worker_heap_mib(least * MIB, slots) == HEAP_MIB_MIN
         with pytest.raises(InvalidSettings):
-            worker_memory((least - 2) * MIB, slots)
+            worker_heap_mib((least - 2) * MIB, slots)
         return
-    assert sum(astuple(parts)) == limit // MIB
-    assert parts.heap_mib >= HEAP_MIB_MIN
-    assert parts.data_mib >= DATA_MIB_MIN
-    assert parts.heap_mib in (HEAP_MIB_MIN, parts.data_mib, parts.data_mib - 1)
+    data = limit // MIB - DAEMON_MIB - _overhead(limit // MIB) - PROCESS_MIB * (slots + 1) - heap
+    assert heap >= HEAP_MIB_MIN
+    assert data >= DATA_MIB_MIN
+    assert heap in (HEAP_MIB_MIN, data, data - 1)
 
 
 @given(LIMITS)
-def test_a_drivers_parts_are_its_limit(limit: int) -> None:
+def test_a_drivers_parts_fit_its_limit(limit: int) -> None:
     """As a worker's."""
     try:
-        parts = driver_memory(limit)
+        heap = driver_heap_mib(limit)
     except InvalidSettings as error:
         least = int(re.findall(r"(\d+) MiB or more", str(error))[0])
         assert limit < least * MIB
-        assert driver_memory(least * MIB).heap_mib >= HEAP_MIB_MIN
+        assert driver_heap_mib(least * MIB) >= HEAP_MIB_MIN
         return
-    assert sum(astuple(parts)) == limit // MIB
-    assert parts.heap_mib >= HEAP_MIB_MIN
+    assert heap + SUPERVISOR_MIB + PROGRAM_MIB + _overhead(limit // MIB) == limit // MIB
+    assert heap >= HEAP_MIB_MIN
 
 
 @given(LIMITS, st.integers(0, 1024 * MIB), SLOTS)
-def test_more_memory_is_never_less_of_anything(limit: int, more: int, slots: int) -> None:
-    """No part shrinks as the limit grows."""
+def test_more_memory_is_never_less_heap(limit: int, more: int, slots: int) -> None:
+    """The heap does not shrink as the limit grows."""
     try:
-        small = worker_memory(limit, slots)
+        small = worker_heap_mib(limit, slots)
     except InvalidSettings:
         return
-    large = worker_memory(limit + more, slots)
-    for part in ("daemon_mib", "overhead_mib", "processes_mib", "heap_mib", "data_mib"):
-        assert getattr(large, part) >= getattr(small, part) - 1
+    assert worker_heap_mib(limit + more, slots) >= small - 1
 
 
 def test_one_task_slot_is_not_enough() -> None:
     """With one slot, copying would have to wait for epochs, or epochs for copying."""
     with pytest.raises(InvalidSettings, match="1 task slots cannot copy"):
-        worker_memory(8 * 1024 * MIB, 1)
+        worker_heap_mib(8 * 1024 * MIB, 1)
 
 
 @pytest.mark.parametrize("text", ["0", "65536", "-1", "x", "٣", "7400.0"])

@@ -16,7 +16,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 import binshift
 from binshift.errors import InvalidQuery, InvalidSettings, Unsupported
 from binshift.spark.frontend.writer import StatefulStreamWriter
-from binshift.spark.sinks import FileSink, ForeachBatchSink, ForeachSink, KafkaSink, MemorySink, NoopSink
+from binshift.spark.sinks import ConsoleSink, FileSink, ForeachBatchSink, ForeachSink, KafkaSink, MemorySink, NoopSink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -125,8 +125,8 @@ def test_everything_reaches_the_query(counts: DataFrame, started: Started, tmp_p
     assert (options.settings.pre_copy, options.settings.batch_size, options.settings.bins) == (False, 16, 64)
     assert (options.query_name, options.output_mode, options.checkpoint_location) == ("clicks", "update", "/log")
     assert dict(options.trigger) == {"processingTime": "2 seconds"}
-    assert dict(options.options) == {"compression": "gzip", "path": str(tmp_path)}
     assert isinstance(options.sink, FileSink)
+    assert options.sink._options == {"compression": "gzip"}
     assert (options.sink.name, options.sink.path) == ("json", str(tmp_path))
 
 
@@ -135,7 +135,8 @@ def test_arguments_of_start_win(writer: StatefulStreamWriter, started: Started, 
     writer.format("memory").queryName("a").option("truncate", True)
     writer.start(str(tmp_path), format="csv", queryName="b", partitionBy=["user"], truncate="false")
     options = started[0]
-    assert (options.query_name, options.sink.name, options.options["truncate"]) == ("b", "csv", "false")
+    assert isinstance(options.sink, FileSink)
+    assert (options.query_name, options.sink.name, options.sink._options["truncate"]) == ("b", "csv", "false")
 
 
 def test_the_nearest_setting_wins(spark: SparkSession, counts: DataFrame, started: Started) -> None:
@@ -156,7 +157,9 @@ def test_the_nearest_setting_wins(spark: SparkSession, counts: DataFrame, starte
 def test_an_option_may_be_given_twice_in_any_case(writer: StatefulStreamWriter, started: Started) -> None:
     """Options are case-insensitive, and the last one counts."""
     writer.option("numRows", 3).option("NUMROWS", 4).start(format="console")
-    assert dict(started[0].options) == {"NUMROWS": "4"}
+    sink = started[0].sink
+    assert isinstance(sink, ConsoleSink)
+    assert sink._rows == 4
 
 
 @pytest.mark.parametrize(

@@ -71,13 +71,13 @@ def executor_memory(dataflow: Dataflow) -> str:
         InvalidSettings: the container is too small, or the user's setting is not a size; the message has the remedy.
     """
     given = _given_size(dataflow, "spark.executor.memory")
-    return given or f"{memory.worker_memory(_container_bytes(dataflow, 'executor'), task_slots(dataflow)).heap_mib}m"
+    return given or f"{memory.worker_heap_mib(_container_bytes(dataflow, 'executor'), task_slots(dataflow))}m"
 
 
 def driver_memory(dataflow: Dataflow) -> str:
     """The heap of the program's JVM; otherwise as `executor_memory`."""
     given = _given_size(dataflow, "spark.driver.memory")
-    return given or f"{memory.driver_memory(_container_bytes(dataflow, 'driver')).heap_mib}m"
+    return given or f"{memory.driver_heap_mib(_container_bytes(dataflow, 'driver'))}m"
 
 
 def _container_bytes(dataflow: Dataflow, component: str) -> int:

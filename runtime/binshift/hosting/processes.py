@@ -53,11 +53,6 @@ class ChildProcess:
             pass_fds=tuple(descriptors),
         )
 
-    @property
-    def pid(self) -> int:
-        """Of the child itself."""
-        return self._process.pid
-
     def write_line(self, line: bytes) -> None:
         """Send it a line, if it has not ended."""
         assert self._process.stdin is not None

@@ -14,7 +14,7 @@ import logging
 import secrets
 import threading
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from binshift import failpoints
@@ -40,21 +40,6 @@ GRACE_SECONDS = 900.0
 
 PARTIAL_GRACE_SECONDS = 900.0
 """The minimum for files without their final name: neither fence nor record shows whether a task still writes them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Collected:
-    """What one `Log.collect` did.
-
-    Attributes:
-        floor: the oldest epoch whose files stay.
-        deleted: the files that went.
-        waiting: how many are garbage, but not for long enough yet.
-    """
-
-    floor: Epoch
-    deleted: tuple[str, ...]
-    waiting: int
 
 
 class Log:
@@ -216,7 +201,7 @@ class Log:
         spark_committed: Epoch,
         now: float,
         pending: Collection[str] = (),
-    ) -> Collected:
+    ) -> None:
         """Remove what no reader can need: trim the index now, delete files that were garbage for the grace period.
 
         No copy may be under way. ``spark_committed`` is the newest epoch that Spark has committed; ``pending`` has the names
@@ -236,7 +221,6 @@ class Log:
         due = [name for name in dead if now - self._garbage_since[name] >= self._grace_of(name)]
         failpoints.reached("retention.before")
         self.storage.delete(due)
-        return Collected(floor, tuple(due), len(dead) - len(due))
 
     def _grace_of(self, name: str) -> float:
         return max(self._grace_seconds, PARTIAL_GRACE_SECONDS if name.startswith(layout.PARTIAL) else 0.0)

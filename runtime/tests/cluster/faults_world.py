@@ -65,7 +65,7 @@ class HurtCluster(LocalCluster):
 
     def pids(self, what: str, root: ChildProcess | None) -> list[int]:
         """The Java processes of a class below one of this cluster's."""
-        below = [] if root is None else descendants(root.pid)
+        below = [] if root is None else [each.pid for each in root.descendants()]
         return [pid for pid in below if what in command_line(pid) and "java" in command_line(pid)[:200]]
 
     @property

@@ -28,7 +28,6 @@ class Definition:
         checkpoint_location: a directory or URL; always set.
         temporary: whether that location is deleted when the query ends.
         trigger: the arguments for Spark's `trigger`; empty for its default.
-        options: the writer's options that are neither settings nor the checkpoint's location.
     """
 
     frame: DataFrame
@@ -39,4 +38,3 @@ class Definition:
     checkpoint_location: str
     temporary: bool
     trigger: Mapping[str, str | bool]
-    options: Mapping[str, str]

@@ -209,8 +209,7 @@ class StatefulStreamWriter(DataStreamWriter):
         spark = self._df.sparkSession
         settings = resolve(spark.conf.getAll, self._keywords, self._options)
         check_by_spark(self._df, self._output_mode)
-        options = self._own_options()
-        sink = self._sink(options)
+        sink = self._sink(self._own_options())
         given = chosen_location(spark, self._option(CHECKPOINT_OPTION), self._query_name, sink.name)
         location = check_location(given or tempfile.mkdtemp(prefix="binshift-checkpoint-"))
         check_file_system(spark, location)
@@ -225,7 +224,6 @@ class StatefulStreamWriter(DataStreamWriter):
             checkpoint_location=location,
             temporary=given is None,
             trigger=self._trigger,
-            options=options,
         )
 
     def _sink(self, options: Mapping[str, str]) -> Sink:

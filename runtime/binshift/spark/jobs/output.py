@@ -35,6 +35,7 @@ class Output:
         self._spark = spark
         self._sink = sink
         self._log = log
+        logger.info("results go to %s: %s", sink.name, sink.guarantee)
 
     def __call__(self, result: DataFrame, epoch: Epoch, *, observed: bool = False, stands: bool = False) -> None:
         """Run the epoch's job.
