@@ -175,7 +175,7 @@ def _parse(status: int, body: bytes) -> Object:
     try:
         found: Object = json.loads(body)
     except ValueError:
-        raise Unreachable(f"the API server answered {status}, and no JSON") from None
+        raise Unreachable(f"the API server answered {status} without JSON") from None
     if status >= 400:
         details = found.get("details") or {}
         message = str(found.get("message") or f"the API server answered {status}")

@@ -19,7 +19,7 @@ from binshift import __version__
 from binshift.hosting.exits import exit_status
 
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
-    "init": ("binshift.hosting.local.init:main", "write a program, a Dockerfile and a manifest to begin with"),
+    "init": ("binshift.hosting.local.init:main", "write a program, a Dockerfile and a manifest to start from"),
     "run": ("binshift.hosting.local.run:main", "run a program on a cluster on this machine"),
     "status": ("binshift.hosting.local.show:status", "show what a run is doing"),
     "page": ("binshift.hosting.local.show:page", "print the address of a run's page, for a browser"),
@@ -29,7 +29,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "share the bins of a run by their load while the query runs",
     ),
     "bins": ("binshift.hosting.local.show:bins", "show which worker holds how many bins"),
-    "migrations": ("binshift.hosting.local.show:migrations", "show what has moved and what moves"),
+    "migrations": ("binshift.hosting.local.show:migrations", "show past and running migrations"),
     "cancel": ("binshift.hosting.local.move:cancel", "cancel a migration"),
     "adopt": ("binshift.hosting.local.adopt:main", "continue a stopped Spark query with its state"),
     "state": ("binshift.state.command:main", "show the state that a query keeps, offline"),
@@ -62,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="binshift COMMAND ...",
     )
-    parser.add_argument("command", choices=COMMANDS, metavar="COMMAND", help="one of those below")
+    parser.add_argument("command", choices=COMMANDS, metavar="COMMAND", help="one of the commands below")
     parser.add_argument("--version", action="version", version=f"binshift {__version__}")
     return parser
 

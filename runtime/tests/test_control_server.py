@@ -91,7 +91,7 @@ def test_an_address_that_cannot_be_had_is_named(host: str, port: int) -> None:
 
 def test_a_running_server_is_not_started_again() -> None:
     """A second `start` is rejected, and a server that has not started has no port."""
-    with server() as running, pytest.raises(InvalidSettings, match="runs already"):
+    with server() as running, pytest.raises(InvalidSettings, match="is already running"):
         running.start()
     with pytest.raises(InvalidSettings, match="has not been started"):
         _ = server().port

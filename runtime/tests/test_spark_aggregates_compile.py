@@ -81,7 +81,7 @@ def _total(column: str) -> Column:
         (lambda: (["i"], F.sum_distinct("l")), r"sum\(DISTINCT l\): DISTINCT"),
         (
             lambda: (["i"], _total("x")),
-            r"total\(x.*\) is no aggregate that Spark runs on a stream",
+            r"total\(x.*\) is not an aggregate that Spark runs on a stream",
         ),
         (
             lambda: ([F.expr("make_ym_interval(1, i)")], F.count("*")),

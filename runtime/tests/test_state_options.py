@@ -46,5 +46,5 @@ def test_adopt_is_a_run_with_two_settings() -> None:
     found = run_arguments("/old", "/new/", "app.py", ["--workers", "3", "--", "--topic", "a"])
     conf = ["--conf", "spark.binshift.adopt=/old", "--conf", "spark.binshift.checkpoint=/new"]
     assert found == ["app.py", "--checkpoint", "/new", *conf, "--workers", "3", "--", "--topic", "a"]
-    with pytest.raises(InvalidSettings, match="choose a new location"):
+    with pytest.raises(InvalidSettings, match="choose another location"):
         run_arguments("/old", "/old/", "app.py", [])

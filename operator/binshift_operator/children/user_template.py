@@ -60,7 +60,7 @@ def merge_template(dataflow: Dataflow, component: str, ours: Manifest) -> Manife
         return ours
     wrong = next(_forbidden(spec_of(dataflow, component)), None) or next(_conflicting(dataflow, component, ours), None)
     if wrong is not None:
-        raise ValueError(f"{component}.pod.template {wrong}: take it out of the template")
+        raise ValueError(f"{component}.pod.template {wrong}: remove it from the template")
     spec = {
         name: each for name, each in ours["spec"].items() if name not in DEFAULTED & spec_of(dataflow, component).keys()
     }

@@ -234,7 +234,7 @@ def quantity(text: str | int | float) -> Decimal:
     if found is None or (found[3] or "") not in _SUFFIXES:
         raise ValueError(f"{text!r} is not a quantity such as 500m, 2 or 1536Mi")
     if len(found[0]) > DIGITS_MAX or int(found[2] or 0) > DIGITS_MAX:
-        raise ValueError(f"{found[0][:40]!r} is too large or too exact for a quantity")
+        raise ValueError(f"{found[0][:40]!r} is too large or too precise for a quantity")
     return Decimal(found[1]) * (Decimal(10) ** int(found[2]) if found[2] else _SUFFIXES[found[3] or ""])
 
 

@@ -71,7 +71,9 @@ class Tokens:
                     'make one with `python -c "import secrets; print(secrets.token_urlsafe(32))"`'
                 )
         if self.admin is not None and self.admin == self.drain:
-            raise InvalidSettings(f"{DRAIN_VARIABLE} is the same as {ADMIN_VARIABLE}: a drain token must open less")
+            raise InvalidSettings(
+                f"{DRAIN_VARIABLE} is the same as {ADMIN_VARIABLE}: the drain token must differ, as it permits less"
+            )
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Tokens:

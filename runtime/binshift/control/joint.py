@@ -154,7 +154,7 @@ def _one(number: int, parts: Sequence[Migration | None]) -> Migration:
     known = [each for each in parts if each is not None]
     if not known:
         raise NoSuchMigration(
-            f"there is no migration {number} of all queries; GET /v1/queries lists them, and "
-            "/v1/queries/NAME/migrations what each has done"
+            f"there is no migration {number} of all queries; GET /v1/queries lists the queries, and "
+            "/v1/queries/NAME/migrations the migrations of one"
         )
     return merged(number, known)

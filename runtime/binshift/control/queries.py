@@ -177,7 +177,7 @@ class JointService(ControlService):
         if not begun and refusals:
             raise refusals[0]
         for refusal in refusals:
-            log.warning("a query takes no part in what the others do: %s", refusal)
+            log.warning("one query rejects what the others accept: %s", refusal)
         return self._history.begin(begun) if begun else None
 
     def _ambiguous(self, what: str) -> NoSuchQuery:

@@ -128,7 +128,7 @@ class ControlServer:
             InvalidSettings: it runs already, or the port is taken or not allowed; the message names it.
         """
         if self._thread is not None:
-            raise InvalidSettings(f"the control server runs already, at {self.url}")
+            raise InvalidSettings(f"the control server is already running at {self.url}")
         self._socket = bind(self._host, self._wanted) if self._given is None else _shared(self._given)
         self._server = _Server(_config(self._app))
         arguments = {"sockets": [self._socket]}

@@ -168,7 +168,7 @@ def share_target(queries: Sequence[RunningQuery]) -> None:
         try:
             query.put_target(**{name: getattr(newest, name) for name in TargetRequest.model_fields})
         except BinshiftError as error:
-            log.warning("a query does not take the target of the others: %s", error)
+            log.warning("one query rejects the target of the others: %s", error)
 
 
 def serve(settings: ControlSettings, query: RunningQuery | None = None) -> Control:

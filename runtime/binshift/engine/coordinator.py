@@ -84,7 +84,7 @@ class Coordinator:
             if epoch != index.last + 1:
                 raise LogDamaged(
                     f"Spark is at batch {epoch}, but the log at {self._log.storage.url} ends with epoch {index.last}: one of the "
-                    "two was replaced or restored from another time. Restore both from the same time"
+                    "two was replaced or restored from another backup. Restore both from the same backup"
                 )
             before, moving = index.route, not self.migrations.idle
             if before is None:
@@ -105,11 +105,11 @@ class Coordinator:
         if epoch != index.last:
             raise LogDamaged(
                 f"Spark repeats batch {epoch}, but epoch {index.last} is recorded: Spark's checkpoint is older than "
-                "the log. Restore both from the same time"
+                "the log. Restore both from the same backup"
             )
         if record.offsets_hash != batch.digest:
             raise ReplayMismatch(
-                f"epoch {epoch} comes again with other input (hash {batch.digest}) than it was recorded with "
+                f"epoch {epoch} is repeated with other input (hash {batch.digest}) than it was recorded with "
                 f"({record.offsets_hash}): was Spark's checkpoint edited, or is the source not replayable?"
             )
         before = index.route_at(Epoch(epoch - 1)) if epoch > 0 else None

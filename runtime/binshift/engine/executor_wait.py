@@ -121,13 +121,16 @@ class ExecutorWait:
             if not missing:
                 return plan, executors
             if executors and (new := only_destinations(plan, missing)):
-                log.warning("workers %s are away in the epoch of their first bins, which stay where they are", new)
+                log.warning(
+                    "workers %s are missing in the epoch that would give them their first bins: these bins do not move yet",
+                    new,
+                )
                 plan = continue_without(self.coordinator, self.lost, plan, new, alive)
                 continue
             go_on(plan, f"worker {missing[0]} has no executor")
             waited = self.ports.clock() - started
             if waited > self.limits.lost_worker_seconds and executors:
-                log.warning("workers %s are lost: %s continue without them", missing, list(alive))
+                log.warning("workers %s are lost: workers %s continue without them", missing, list(alive))
                 plan = continue_without(self.coordinator, self.lost, plan, missing, alive)
                 started = self.ports.clock()
             elif waited > self.limits.executor_wait_seconds + self.limits.lost_worker_seconds:

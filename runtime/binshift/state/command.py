@@ -33,11 +33,11 @@ EPILOG = """examples:
   binshift state /data/clicks                       the first rows of each operator
   binshift state /data/clicks --operator 1 --limit 0
   binshift state /data/clicks --epoch 41            an older state, as long as the log has it
-  binshift state /data/clicks --changes 40 42       what epochs 40 to 42 have changed
-  binshift state /data/clicks --output json         one object a line; for jq
+  binshift state /data/clicks --changes 40 42       what epochs 40 to 42 changed
+  binshift state /data/clicks --output json         one object per line, for jq
   binshift state /data/clicks --operator 0 --output parquet --to clicks.parquet
 
-The query may run meanwhile. In Spark: spark.read.format("binshift-state").load("/data/clicks").
+The query may be running. In Spark: spark.read.format("binshift-state").load("/data/clicks").
 """
 
 
@@ -83,7 +83,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--limit", type=int, metavar="N", help=f"rows to show, 0 for all (text: {LIMIT}, json: all)")
     parser.add_argument("--output", choices=("text", "json", "parquet"), default="text")
     parser.add_argument("--to", type=Path, metavar="FILE", help="the file for parquet")
-    parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="as endpoint=http://...")
+    parser.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a storage option, such as endpoint=http://...",
+    )
     return parser
 
 

@@ -244,7 +244,7 @@ class StateLog:
         oldest, newest = self.epochs
         if not oldest <= epoch <= newest:
             raise InvalidQuery(
-                f"the log at {self.storage.url} has the epochs {oldest} to {newest}, not {epoch}: older ones are forgotten once "
-                "snapshots have replaced them"
+                f"the log at {self.storage.url} has the epochs {oldest} to {newest}, not {epoch}: older ones are deleted once "
+                "snapshots replace them"
             )
         return epoch

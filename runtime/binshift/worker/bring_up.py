@@ -116,7 +116,7 @@ class _BringUp:
             self._load(rebuild, group)
         if held_elsewhere := missing - self.files.fresh:
             raise NeedsBringUp(
-                f"{held_elsewhere!r} were expected to be held here; they cannot be rebuilt from the given files"
+                f"{held_elsewhere!r} were expected in this store; they cannot be rebuilt from the given files"
             )
         for epoch, some in sorted(held, key=lambda each: -each[0]):
             if epoch < self.to:

@@ -119,7 +119,7 @@ class EpochTask:
         """Bring the store to the state that record ``epoch - 1`` names, or report the missing bins."""
         spec, status = self.spec, self.store.status()
         if status.stamp.attempt.startswith(spec.run_prefix):
-            raise SparkRetried(f"worker {spec.worker} has run epoch {spec.epoch} as {status.stamp.attempt} already")
+            raise SparkRetried(f"worker {spec.worker} has already run epoch {spec.epoch}, as {status.stamp.attempt}")
         if not self._at_base(status) and status.undo_to is not None and status.undo_to == spec.expect:
             self.store.undo(spec.fence, spec.expect)
             status = self.store.status()

@@ -156,7 +156,7 @@ def completion(_: Kubectl, given: argparse.Namespace) -> None:
 COMMANDS: Final[Mapping[str, tuple[Command, str]]] = {
     "status": (status, "show conditions, epoch, workers, rates, latency and the newest migration"),
     "bins": (bins, "show which worker holds how many bins"),
-    "migrations": (migrations, "show what has moved and what moves"),
+    "migrations": (migrations, "show past and running migrations"),
     "top": (top, "show the load of each worker"),
     "rebalance": (rebalance, "share the bins by measured load"),
     "drain": (drain, "move all bins of a worker to the others"),
@@ -181,7 +181,7 @@ def parser() -> argparse.ArgumentParser:
     common.add_argument("-n", "--namespace", help="of the dataflow (default: that of the context)")
     common.add_argument("--context", help="of the kubeconfig")
     common.add_argument("--kubeconfig", metavar="FILE", help="another kubeconfig")
-    common.add_argument("--output", choices=("text", "json"), default="text", help="how to print (default: text)")
+    common.add_argument("--output", choices=("text", "json"), default="text", help="output format (default: text)")
     found = argparse.ArgumentParser(PROGRAM, description="Shows and moves the state of dataflows.")
     made = found.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (act, text) in COMMANDS.items():
@@ -189,11 +189,11 @@ def parser() -> argparse.ArgumentParser:
         if name != "completion":
             each.add_argument("name", metavar="DATAFLOW", help="name of the StreamingDataflow")
         if name == "bins":
-            each.add_argument("--worker", type=int, metavar="W", help="show the single bins of this worker")
+            each.add_argument("--worker", type=int, metavar="W", help="list the bins of this worker")
         if name == "migrations":
             each.add_argument("--watch", action="store_true", help="show progress until nothing moves")
         if name == "drain":
             each.add_argument("worker", type=int, metavar="WORKER", help="number of the executor")
         if name == "cancel":
-            each.add_argument("--rollback", action="store_true", help="move back what has moved")
+            each.add_argument("--rollback", action="store_true", help="move bins back that have moved")
     return found

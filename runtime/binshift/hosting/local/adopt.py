@@ -19,8 +19,8 @@ EPILOG: Final = """\
 example:
   binshift adopt /data/spark-clicks /data/clicks --program clicks.py --workers 4
 
-The program is the one that has written SPARK_CHECKPOINT, with NEW_CHECKPOINT as its checkpointLocation: it either chooses none, or
-takes os.environ["BINSHIFT_CHECKPOINT"]. Stop the Spark query first. Its checkpoint is only read; what cannot be adopted is named
+APP is the program that wrote SPARK_CHECKPOINT. Its checkpointLocation must be NEW_CHECKPOINT: the program sets none, or
+takes os.environ["BINSHIFT_CHECKPOINT"]. Stop the Spark query first. Its checkpoint is only read; what cannot be adopted is reported
 before anything is written. Afterwards `binshift run clicks.py --checkpoint /data/clicks` continues the query.
 Other options are those of `binshift run`.
 
@@ -44,7 +44,9 @@ def run_arguments(old: str, new: str, program: str, rest: Sequence[str]) -> list
         InvalidSettings: both checkpoints are the same.
     """
     if location(old) == location(new):
-        raise InvalidSettings(f"both checkpoints are {new}: the state of Spark's is only read; choose a new location")
+        raise InvalidSettings(
+            f"both checkpoints are {new}: Spark's is only read, so choose another location for the new one"
+        )
     conf = [f"{ADOPT_CONF}={location(old)}", f"{CHECKPOINT_CONF}={location(new)}"]
     return [program, "--checkpoint", location(new), *(part for each in conf for part in ("--conf", each)), *rest]
 
@@ -63,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("spark_checkpoint", help="checkpointLocation of the stopped query")
-    parser.add_argument("new_checkpoint", help="checkpointLocation of the query on binshift; empty")
+    parser.add_argument("new_checkpoint", help="empty checkpointLocation for the query on binshift")
     parser.add_argument("--program", required=True, metavar="APP", help="the program: a Python file")
     return parser
 

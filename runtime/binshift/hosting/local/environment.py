@@ -64,7 +64,7 @@ def program_conf(
     chosen = chosen or {}
     if wrong := [key for key, value in chosen.items() if fixed.get(key, value) != value]:
         raise InvalidSettings(
-            f"--conf {wrong[0]}={chosen[wrong[0]]}: it has to be {fixed[wrong[0]]!r} here; leave it out"
+            f"--conf {wrong[0]}={chosen[wrong[0]]}: it must be {fixed[wrong[0]]!r} here; leave it out"
         )
     return defaults | dict(chosen) | fixed
 

@@ -38,10 +38,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Write the files; returns the exit status."""
     parser = argparse.ArgumentParser(
         "binshift init",
-        description="Write a program, a Dockerfile and a StreamingDataflow to begin with.",
-        epilog="An existing file is an error, and nothing is written then.",
+        description="Write a program, a Dockerfile and a StreamingDataflow to start from.",
+        epilog="If one of the files exists, nothing is written.",
     )
-    parser.add_argument("folder", type=Path, help="where to write them; is created if it does not exist")
+    parser.add_argument("folder", type=Path, help="the folder; created if it does not exist")
     parser.add_argument("--name", help="of query, dataflow and image (default: the folder's name)")
     given = parser.parse_args(arguments)
     name = given.name or given.folder.resolve().name

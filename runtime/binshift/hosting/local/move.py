@@ -30,7 +30,7 @@ SETTLED: Final = "settled"
 def scale(arguments: Sequence[str] | None = None) -> int:
     """Request workers; returns the exit status."""
     parsing = parser("scale", "Change the number of workers of a run while its query runs.")
-    parsing.add_argument("workers", type=count(WORKERS_MAX), metavar="N", help="how many workers there should be")
+    parsing.add_argument("workers", type=count(WORKERS_MAX), metavar="N", help="the number of workers")
     given = _parsed(parsing, arguments, default="the query's")
     directory = find(os.environ, given.run)
     above = _newest_generation(directory)
@@ -61,9 +61,9 @@ def rebalance(arguments: Sequence[str] | None = None) -> int:
 
 def cancel(arguments: Sequence[str] | None = None) -> int:
     """Cancel; returns the exit status."""
-    parsing = parser("cancel", "Cancel a migration: bins stay where they are, or go back with --rollback.")
-    parsing.add_argument("id", type=int, nargs="?", metavar="ID", help="which one (default: the one under way)")
-    parsing.add_argument("--rollback", action="store_true", help="move back what has moved")
+    parsing = parser("cancel", "Cancel a migration: bins stay where they are; with --rollback, they move back.")
+    parsing.add_argument("id", type=int, nargs="?", metavar="ID", help="the migration (default: the running one)")
+    parsing.add_argument("--rollback", action="store_true", help="move bins back that have moved")
     given = parsing.parse_args(arguments)
     _, control = open_run(given.run)
     number = given.id
@@ -80,9 +80,9 @@ def _parsed(parsing: argparse.ArgumentParser, arguments: Sequence[str] | None, d
     """The command line of a move; ``default`` is whose strategy it has otherwise."""
     strategies = [each.value for each in Strategy]
     parsing.add_argument("--strategy", choices=strategies, help=f"how the move is cut into steps (default: {default})")
-    parsing.add_argument("--batch-size", type=count(1 << 20), metavar="BINS", help="bins a step")
-    parsing.add_argument("--no-pre-copy", action="store_true", help="do not copy state ahead of its flip")
-    parsing.add_argument("--wait", action="store_true", help="return when all bins are in their places")
+    parsing.add_argument("--batch-size", type=count(1 << 20), metavar="BINS", help="bins per step")
+    parsing.add_argument("--no-pre-copy", action="store_true", help="do not copy state before its bin moves")
+    parsing.add_argument("--wait", action="store_true", help="return once all bins have moved")
     parsing.add_argument(
         "--timeout", type=float, default=600.0, metavar="SECONDS", help="limit of --wait (default: 600)"
     )

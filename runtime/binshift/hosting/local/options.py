@@ -24,9 +24,9 @@ def parser(name: str, description: str, epilog: str = "", *, of_run: bool = True
         epilog=epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    made.add_argument("--output", choices=("text", "json"), default="text", help="how to print (default: text)")
+    made.add_argument("--output", choices=("text", "json"), default="text", help="output format (default: text)")
     if of_run:
-        made.add_argument("--run", metavar="NAME", help="which run, where there are several")
+        made.add_argument("--run", metavar="NAME", help="the run, if there are several")
     return made
 
 

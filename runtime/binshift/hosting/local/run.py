@@ -156,24 +156,24 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
     parsing = parser("run", "Run a program on a cluster on this machine, and supervise both.", EXAMPLES, of_run=False)
     parsing.add_argument("app", type=Path, help="the program: a Python file")
     parsing.add_argument(
-        "--workers", type=count(WORKERS_MAX), default=2, metavar="N", help="workers at first (default: 2)"
+        "--workers", type=count(WORKERS_MAX), default=2, metavar="N", help="workers at the start (default: 2)"
     )
-    parsing.add_argument("--port", type=port, default=0, help="port of the control API (default: any that is free)")
-    parsing.add_argument("--directory", type=Path, help="keep logs and stores there (default: a temporary folder)")
+    parsing.add_argument("--port", type=port, default=0, help="port of the control API (default: any free port)")
+    parsing.add_argument("--directory", type=Path, help="folder for logs and stores (default: a temporary folder)")
     parsing.add_argument(
         "--checkpoint",
         metavar="LOCATION",
-        help=f"value of {CHECKPOINT_VARIABLE} for the program (default: its present value, or a path in the folder of logs)",
+        help=f"value of {CHECKPOINT_VARIABLE} for the program (default: its present value, or a path in --directory)",
     )
     parsing.add_argument(
         "--cores",
         type=count(CORES_MAX, CORES_MIN),
         default=CORES,
         metavar="N",
-        help="task slots of each worker; 2 at least, 3 for standing tasks (default: 3)",
+        help="task slots of each worker; at least 2, and 3 for standing tasks (default: 3)",
     )
     parsing.add_argument(
-        "--memory", type=memory, default="600m", help="heap of each executor, as 600m or 2g (default: 600m)"
+        "--memory", type=memory, default="600m", help="heap of each executor, such as 600m or 2g (default: 600m)"
     )
     parsing.add_argument(
         "--conf", type=conf_entry, action="append", default=[], metavar="KEY=VALUE", help="Spark conf; may be repeated"
@@ -191,7 +191,7 @@ examples:
   binshift run clicks.py --checkpoint state       continues from there the next time
   binshift scale 4                                from another shell, while it runs
 
-The program calls SparkSession.builder.getOrCreate() and nothing else: master and Spark conf are given to it.
+The program calls SparkSession.builder.getOrCreate() and nothing else: its master and Spark conf are set for it.
 Ctrl-C stops the query after its epoch, then everything else.
 """
 

@@ -87,7 +87,7 @@ def awaited_text(status: ScaleStatus | None) -> str:
 def bins(arguments: Sequence[str] | None = None) -> int:
     """Show them; returns the exit status."""
     parsing = parser("bins", "Show which worker holds how many bins. Keys and bytes are estimates, from snapshots.")
-    parsing.add_argument("--worker", type=_slot, metavar="W", help="show the single bins of this worker")
+    parsing.add_argument("--worker", type=_slot, metavar="W", help="list the bins of this worker")
     given = parsing.parse_args(arguments)
     _, control = open_run(given.run)
     print_bins(control, given.worker, given.output)

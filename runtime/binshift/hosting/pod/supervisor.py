@@ -215,7 +215,7 @@ class Supervisor:
                 self._request_stop(run, self.stop_seconds)
             if self.interrupts.seen > 1 or self.clock() > run.deadline:
                 self._forced = run.ended is None
-                log.warning("the program does not end in time: its processes are ended")
+                log.warning("the program has not ended in time: its processes are being stopped")
                 run.ended = run.ended or Outcome(State.FAILED, run.why or "the program did not end in time")
                 return self._outcome(run)
 

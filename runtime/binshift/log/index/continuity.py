@@ -72,7 +72,7 @@ def _check_delta(name: str, epoch: Epoch, part: Part, route: Route) -> None:
         return
     expected = layout.delta_name(epoch, part.operator, Worker(part.worker), part.attempt)
     if part.delta.name != expected:
-        raise LogDamaged(f"{name} names the delta {part.delta.name}; that attempt's is {expected}")
+        raise LogDamaged(f"{name} names the delta {part.delta.name}; its attempt wrote {expected}")
     bins = _bins(name, part.delta.packed_bins, route.bins)
     foreign = bins[route.owners[bins] != part.worker]
     if foreign.size:
@@ -139,4 +139,4 @@ def check_snapshots(index: HeldRecords, record: CommitRecord) -> None:
     for snapshot in reachable_snapshots(index, record):
         if trouble := snapshot_trouble(index, snapshot):
             name = layout.record_name(Epoch(record.epoch))
-            raise LogDamaged(f"{name} accepts a snapshot of {snapshot.operator!r} that cannot count: {trouble}")
+            raise LogDamaged(f"{name} accepts a snapshot of {snapshot.operator!r} that is not valid: {trouble}")

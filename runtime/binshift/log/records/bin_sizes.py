@@ -56,7 +56,7 @@ def unpack(text: str, bins: int) -> BinSizes:
     except (binascii.Error, zlib.error) as error:
         raise ValueError(f"the loads of {bins} bins are damaged: {error}") from error
     if len(found) != wanted or (text and not inflate.eof):
-        raise ValueError(f"the loads of {bins} bins have not {wanted} bytes, or are cut off")
+        raise ValueError(f"the loads of {bins} bins do not have {wanted} bytes, or are cut off")
     rows, bytes = np.frombuffer(found, dtype="<i8").reshape(2, bins)
     if bins and min(rows.min(), bytes.min()) < 0:
         raise ValueError(f"the loads of {bins} bins have a negative number")

@@ -91,7 +91,7 @@ def _unpack(text: str) -> BinSet:
     for part in text.split(","):
         found = _RANGE.fullmatch(part)
         if not found:
-            raise ValueError(f"{part[:40]!r} is no range of bins")
+            raise ValueError(f"{part[:40]!r} is not a range of bins")
         first, last = int(found[1]), int(found[2] or found[1])
         if not previous < first <= last < BINS_MAX:
             raise ValueError(f"the range of bins {part!r} is out of order or beyond {BINS_MAX - 1}")
@@ -103,7 +103,7 @@ def _unpack(text: str) -> BinSet:
 def _unpack_bitmap(text: str) -> BinSet:
     start, _, body = text.partition(":")
     if not (start.isascii() and start.isdigit() and len(start) <= 7):
-        raise ValueError(f"{start[:40]!r} is no bin to start a bitmap from")
+        raise ValueError(f"{start[:40]!r} is not a bin that a bitmap can start from")
     inflate = zlib.decompressobj()
     try:
         packed = inflate.decompress(b64decode(body, validate=True), BINS_MAX // 8 + 1)

@@ -90,9 +90,9 @@ def decode(name: str, data: bytes, kind: type[S], bytes_max: int, advice: str = 
         check_version(name, msgspec.json.decode(b"{" + body, type=_Versioned).format)
         found = msgspec.json.decode(b"{" + body, type=kind, strict=True)
     except msgspec.DecodeError as error:
-        raise LogDamaged(f"{name} is not what it should be ({error}): {advice}") from error
+        raise LogDamaged(f"{name} does not have the expected content ({error}): {advice}") from error
     if not named:
-        raise LogDamaged(f"{name} has a checksum of another format than its own; {advice}")
+        raise LogDamaged(f"{name} has a checksum of an older format; {advice}")
     return found
 
 

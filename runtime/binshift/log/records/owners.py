@@ -79,7 +79,9 @@ def await_release(
     first = _readable(storage)
     if first is None or first.owner == owner:
         return
-    log.warning("the log at %s was last of dataflow %s: watching whether it lives", storage.url, first.owner)
+    log.warning(
+        "the log at %s last belonged to dataflow %s: waiting to see whether it still runs", storage.url, first.owner
+    )
     until = clock() + WATCH_SECONDS
     while clock() < until:
         sleep(LOOK_SECONDS)
@@ -140,7 +142,7 @@ class Heartbeat:
             if found is not None and (found.owner, found.term) == (self._owner, self._term):
                 self._storage.delete([layout.OWNER])
         except BinshiftError as error:
-            log.warning("the log still names its owner, which costs the next one %.0f s: %s", WATCH_SECONDS, error)
+            log.warning("the log still names its owner, so the next driver waits %.0f s: %s", WATCH_SECONDS, error)
 
     def _loop(self) -> None:
         while not self._stopped.wait(BEAT_SECONDS):

@@ -54,7 +54,7 @@ def unpack(text: str, bins: int) -> Weights | None:
     except (binascii.Error, zlib.error) as error:
         raise ValueError(f"the weights of {bins} bins are damaged: {error}") from error
     if len(found) != 2 * bins or not inflate.eof:
-        raise ValueError(f"the weights of {bins} bins have not {2 * bins} bytes, or are cut off")
+        raise ValueError(f"the weights of {bins} bins do not have {2 * bins} bytes, or are cut off")
     weights = (np.frombuffer(found, dtype="<u2").astype("<u4") << 16).view("<f4").astype(np.float64)
     if not (np.isfinite(weights).all() and (weights >= 0).all()):
         raise ValueError(f"the weights of {bins} bins have one that is negative or infinite")

@@ -193,13 +193,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of both commands."""
     parser.add_argument("command", choices=("inspect", "verify"))
     parser.add_argument("url", help="the log's folder: a path, file:// or s3://")
-    parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="as endpoint=http://...")
+    parser.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a storage option, such as endpoint=http://...",
+    )
     parser.add_argument("--output", choices=("text", "json"), default="text")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns 0, or 1 if the log is not as it should be."""
-    parser = argparse.ArgumentParser("binshift log", description="inspect a log, or verify all of it")
+    parser = argparse.ArgumentParser("binshift log", description="Inspect a log, or verify all of it.")
     add_arguments(parser)
     given = parser.parse_args(arguments)
     options = dict(text.partition("=")[::2] for text in given.option)

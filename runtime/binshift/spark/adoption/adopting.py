@@ -87,10 +87,10 @@ class Adoption:
         origin = Origin(self.origin.files.url, self.origin.query, self.origin.batch)
         found = origin_of(files)
         if found is None and (other := next(iter(files.list("")), None)) is not None:
-            raise InvalidQuery(f"{files.url} has {other.name} already: adopt needs a new checkpointLocation")
+            raise InvalidQuery(f"{files.url} already has {other.name}: adopt needs a new checkpointLocation")
         if found is not None and found != origin:
             raise InvalidQuery(
-                f"{files.url} was begun with the state of {found.url} after batch {found.batch}; it cannot get that of "
+                f"{files.url} was started with the state of {found.url} after batch {found.batch}; it cannot take over that of "
                 f"{origin.url} after batch {origin.batch}. Choose a new checkpointLocation"
             )
         files.put_if_absent(MARK, msgspec.json.encode(origin))

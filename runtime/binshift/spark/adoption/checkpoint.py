@@ -89,7 +89,7 @@ def _query(files: Storage) -> str:
     try:
         return str(uuid.UUID(json.loads(files.get(METADATA))["id"]))
     except (LogFileMissing, KeyError, TypeError, ValueError) as error:
-        raise InvalidQuery(f"{files.url} is no checkpoint of a streaming query: {METADATA}: {error}") from None
+        raise InvalidQuery(f"{files.url} is not a checkpoint of a streaming query: {METADATA}: {error}") from None
 
 
 def _batches(files: Storage, batch: Epoch) -> list[Epoch]:

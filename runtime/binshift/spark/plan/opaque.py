@@ -61,7 +61,7 @@ class Opaque:
         """
         if not any(catalyst.is_a(function, f"aggregate.{each}Aggregate") for each in ("Imperative", "Declarative")):
             raise Unsupported(
-                f"{expression.sql()} is no aggregate that Spark runs on a stream; use applyInPandasWithState with "
+                f"{expression.sql()} is not an aggregate that Spark runs on a stream; use applyInPandasWithState with "
                 "binshift.vectorised"
             )
 

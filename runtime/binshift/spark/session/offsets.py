@@ -81,6 +81,6 @@ def check_watermark(checkpoint: Storage, record: CommitRecord) -> None:
     if any(record.watermarks.values()):
         raise IncompatibleState(
             f"the checkpoint at {checkpoint.url} was written by an earlier binshift, which kept the watermark in its own "
-            f"log; this one uses Spark's, which that checkpoint lacks. Use the binshift version that wrote it, or start the "
+            f"log; this one uses Spark's, which is not in that checkpoint. Use the binshift version that wrote it, or start the "
             "query with another checkpoint location"
         )

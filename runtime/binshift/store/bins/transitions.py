@@ -64,7 +64,7 @@ def committed(status: Status, expect: Stamp, stamp: Stamp, owned: BinSet) -> Sta
         # Before the first epoch every bin is empty, and so whole wherever there is nothing of it.
         missing = missing & (status.held_copies.bin_set() | status.partial_bins)
     if len(missing):
-        raise NeedsBringUp(f"epoch {stamp.epoch} needs {missing} at epoch {before}, which this store has not")
+        raise NeedsBringUp(f"epoch {stamp.epoch} needs {missing} at epoch {before}, which this store does not have")
     copies = status.held_copies.without(owned - status.owned).with_bins(status.owned - owned, before)
     return replace(status, stamp=stamp, owned=owned, copies=copies, undo_to=None)
 
@@ -93,7 +93,9 @@ def begun(status: Status, bins: BinSet, epoch: Epoch, attempt: str) -> tuple[Sta
         NeedsBringUp: a bin is already owned here: an epoch was faster than this copy.
     """
     if len(bins & status.owned):
-        raise NeedsBringUp(f"{bins & status.owned} cannot be copied to here: an epoch has made them owned meanwhile")
+        raise NeedsBringUp(
+            f"{bins & status.owned} cannot be copied to this store: an epoch has made it their owner meanwhile"
+        )
     stale = bins & (status.held_copies.bin_set() | status.partial_bins)
     left = _without(status, bins)
     return replace(left, partial=(*left.partial, Partial(attempt, epoch, bins))), stale
@@ -107,7 +109,7 @@ def check_part(status: Status, bins: BinSet, epoch: Epoch, attempt: str) -> None
     """
     if len(bins - _installing(status, epoch, attempt)):
         raise NeedsBringUp(
-            f"a copy of {bins} at epoch {epoch} continues here without having begun, or another one began since: "
+            f"a copy of {bins} at epoch {epoch} continues here but never began, or another one has begun since: "
             "begin it again"
         )
 
@@ -131,7 +133,9 @@ def advanced(status: Status, bins: BinSet, have: int, epoch: Epoch) -> Status:
     """
     missing = bins - status.held_copies.at(have)
     if len(missing):
-        raise NeedsBringUp(f"{missing} cannot continue from epoch {have} to {epoch}: they are no copies at {have} here")
+        raise NeedsBringUp(
+            f"{missing} cannot continue from epoch {have} to {epoch}: this store has no copies of them at epoch {have}"
+        )
     return replace(status, copies=status.held_copies.with_bins(bins, epoch))
 
 
@@ -167,4 +171,4 @@ def _installing(status: Status, epoch: Epoch, attempt: str) -> BinSet:
 
 def _check_stamp(status: Status, expect: Stamp) -> None:
     if status.stamp != expect:
-        raise NeedsBringUp(f"this store is at {status.stamp}, not at {expect}: undo it, advance it, or build it again")
+        raise NeedsBringUp(f"this store is at {status.stamp}, not at {expect}: it must be undone, advanced or rebuilt")

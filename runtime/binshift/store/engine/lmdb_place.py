@@ -170,7 +170,7 @@ class LmdbPlace:
             if opened.file == cache_directory.file_identity(self.directory):
                 cache_directory.mark_unusable(self.directory)
             self.forget()
-            raise StoreDamaged(f"the local store {self.directory} is torn ({error}): it is built again") from error
+            raise StoreDamaged(f"the local store {self.directory} is damaged ({error}): it is rebuilt") from error
 
 
 places: Final[Places[LmdbPlace]] = Places()

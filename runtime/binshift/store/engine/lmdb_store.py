@@ -103,7 +103,7 @@ def _begin_read(opened: Opened) -> lmdb.Transaction[bytes]:
     try:
         return environment.begin()
     except lmdb.ReadersFullError as error:
-        raise StoreBusy("all of the local store's reader slots are taken: fewer tasks at once, please") from error
+        raise StoreBusy("no free LMDB reader slot in the local store: lower spark.executor.cores") from error
 
 
 def open_lmdb(directory: str | os.PathLike[str], limits: StoreLimits | None = None, identity: str = "") -> LmdbStore:

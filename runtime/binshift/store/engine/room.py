@@ -60,7 +60,7 @@ def translate_os_errors(directory: Path) -> Iterator[None]:
                 f"the disk of the local store {directory} is full ({why}); nothing was changed, and it is tried again. Free "
                 "space there, or give executors a larger disk (BINSHIFT_STORE_DIR, or the setting store_directory)"
             ) from error
-        raise StoreDamaged(f"the local store {directory} cannot be used ({why}): it is built again") from error
+        raise StoreDamaged(f"the local store {directory} cannot be used ({why}): it is rebuilt") from error
 
 
 def check_fits(map_bytes: int) -> None:
