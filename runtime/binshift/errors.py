@@ -54,6 +54,11 @@ FIELDS = "binshift: "
 class BinshiftError(Exception):
     """Root of the tree."""
 
+    @property
+    def fields(self) -> dict[str, str | int]:
+        """What the error is about, by name, for programs; empty for most kinds."""
+        return {}
+
 
 class Retryable(BinshiftError):
     """Waiting and retrying can help."""
@@ -178,7 +183,7 @@ class LogDamaged(LogError):
 
     @property
     def fields(self) -> dict[str, str | int]:
-        """The fields that are known, by name."""
+        """The known ones."""
         known = {"file": self.file, "operator": self.operator, "epoch": self.epoch}
         return {name: value for name, value in known.items() if value is not None}
 

@@ -152,4 +152,7 @@ def test_the_command_line(root: Path, capsys: pytest.CaptureFixture[str]) -> Non
     }
     assert main(["inspect", str(root)]) == 1
     assert "LogDamaged: records/00000000000000000003.json is missing" in capsys.readouterr().out
+    assert main(["inspect", str(root), "--output", "json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert (found["error"], found["file"], found["epoch"]) == ("LogDamaged", "records/00000000000000000003.json", 3)
     assert main(["inspect", str(root), "--option", "durable=maybe"]) == 1

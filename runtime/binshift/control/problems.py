@@ -25,7 +25,6 @@ from binshift.errors import (
     Fenced,
     InvalidRoute,
     InvalidSettings,
-    LogDamaged,
     MigrationRefused,
     NoSuchMigration,
     NoSuchQuery,
@@ -140,8 +139,7 @@ def _with_media_type(document: dict[str, Any]) -> dict[str, Any]:
 
 def _of_the_tree(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, BinshiftError)
-    fields = error.fields if isinstance(error, LogDamaged) else None
-    return problem(status_of(error), type(error).__name__, str(error), fields=fields)
+    return problem(status_of(error), type(error).__name__, str(error), fields=error.fields)
 
 
 def _invalid(_: Request, error: Exception) -> JSONResponse:

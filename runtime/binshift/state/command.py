@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from binshift.errors import InvalidQuery
 from binshift.log.records.formats import OperatorFormat
+from binshift.log.tools.inspect import add_storage_options
 from binshift.model import BinSet, Epoch
 from binshift.operators.stored import Form, StoredRows
 from binshift.state.reader import StateLog
@@ -48,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         BinshiftError: there is no such state, or it cannot be read.
     """
     given = _parser().parse_args(arguments)
-    log = StateLog.open(given.path, dict(text.partition("=")[::2] for text in given.option))
+    log = StateLog.open(given.path, dict(given.option))
     chosen = list(_chosen(log, given.operator, given.name))
     if given.output == "parquet":
         if given.to is None or len(chosen) != 1:
@@ -83,13 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--limit", type=int, metavar="N", help=f"rows to show, 0 for all (text: {LIMIT}, json: all)")
     parser.add_argument("--output", choices=("text", "json", "parquet"), default="text")
     parser.add_argument("--to", type=Path, metavar="FILE", help="the file for parquet")
-    parser.add_argument(
-        "--option",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="a storage option, such as endpoint=http://...",
-    )
+    add_storage_options(parser)
     return parser
 
 

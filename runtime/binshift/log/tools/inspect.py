@@ -193,14 +193,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of both commands."""
     parser.add_argument("command", choices=("inspect", "verify"))
     parser.add_argument("url", help="the log's folder: a path, file:// or s3://")
+    add_storage_options(parser)
+    parser.add_argument("--output", choices=("text", "json"), default="text")
+
+
+def add_storage_options(parser: argparse.ArgumentParser) -> None:
+    """Options of the log's storage; ``option`` of the parsed arguments has them as pairs."""
     parser.add_argument(
         "--option",
         action="append",
         default=[],
+        type=lambda text: text.partition("=")[::2],
         metavar="NAME=VALUE",
         help="a storage option, such as endpoint=http://...",
     )
-    parser.add_argument("--output", choices=("text", "json"), default="text")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -208,7 +214,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser("binshift log", description="Inspect a log, or verify all of it.")
     add_arguments(parser)
     given = parser.parse_args(arguments)
-    options = dict(text.partition("=")[::2] for text in given.option)
+    options = dict(given.option)
     try:
         if given.command == "inspect":
             summary = inspect(given.url, options)
@@ -220,7 +226,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         text, wrong, value = (
             f"{type(error).__name__}: {error}",
             True,
-            {"error": type(error).__name__, "message": str(error)},
+            {"error": type(error).__name__, "message": str(error), **error.fields},
         )
     shown = text if given.output == "text" else msgspec.json.format(msgspec.json.encode(value)).decode()
     sys.stdout.write(shown + "\n")
