@@ -86,9 +86,14 @@ def is_sorted(entries: Entries, *, strictly: bool = False) -> bool:
 
 def sort(entries: Entries) -> Entries:
     """The same rows by (bin, key); rows with the same (bin, key) keep their order."""
-    if is_sorted(entries):
-        return entries
-    return entries.take(pc.sort_indices(entries, sort_keys=[("bin", "ascending"), ("key", "ascending")]))
+    order = order_of(bins_array(entries), entries.column(1))
+    return entries if order is None else entries.take(order)
+
+
+def order_of(bins: IntArray, keys: pa.BinaryArray) -> pa.UInt64Array | None:
+    """The positions of these rows by (bin, key), of equal ones in their order; None if they are in that order."""
+    rows = pa.RecordBatch.from_arrays([pa.array(bins), keys], names=["bin", "key"])
+    return None if is_sorted(rows) else pc.sort_indices(rows, sort_keys=[("bin", "ascending"), ("key", "ascending")])
 
 
 def merge_last_wins(batches: Sequence[Entries]) -> Entries:
