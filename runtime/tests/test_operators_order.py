@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from test_operators import BINS, BUFFERS, COUNT, KEYS, Runs, counted
+
 from binshift.entries import is_sorted
 from binshift.model import Epoch
 from binshift.operators.aggregate import Aggregate, OutputMode
 from binshift.operators.contract import EpochContext, EpochState
-from test_operators import BINS, BUFFERS, COUNT, KEYS, Runs, counted
 
 
 def test_an_aggregation_reads_and_writes_in_the_order_of_the_store() -> None:

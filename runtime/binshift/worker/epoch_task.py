@@ -82,7 +82,7 @@ class EpochTask:
             self._prepare()
         base = self.store.status().stamp  # another task of this very run may commit before this one does
         started = self.clock()
-        with self.store.reader() as reader:
+        with self.store.reader(remember=self.spec.undo) as reader:
             state = EpochState(reader, times=self.kept.at(base))
             for output in self.operator.run(self._counted(batches), state, self._context()):
                 self._rows_out += output.num_rows
@@ -99,6 +99,7 @@ class EpochTask:
                 owned=self.spec.owned,
                 changes=[changes] if changes.num_rows else [],
                 undo=self.spec.undo,
+                read=reader,
             )
         failpoints.reached("commit.after")
         wake_at_ms = self._keep_times(state, stamp, changes)

@@ -85,9 +85,12 @@ class BinStore:
         with self.reader() as reader:
             return reader.status
 
-    def reader(self) -> AbstractContextManager[Reader]:
-        """A snapshot: rows and the status they have together. It never waits for a writer; leave it soon."""
-        return self._fenced.reading()
+    def reader(self, *, remember: bool = False) -> AbstractContextManager[Reader]:
+        """A snapshot: rows and the status they have together. It never waits for a writer; leave it soon.
+
+        With ``remember``, it keeps the rows that are read by key, for `commit_epoch`.
+        """
+        return self._fenced.reading(remember=remember)
 
     # ------------------------------------------------------------------------------------------------------- epochs
 
@@ -102,13 +105,21 @@ class BinStore:
                 self._fenced.save(transaction, status)
 
     def commit_epoch(
-        self, fence: Fence, *, expect: Stamp, stamp: Stamp, owned: BinSet, changes: Sequence[Entries], undo: bool
+        self,
+        fence: Fence,
+        *,
+        expect: Stamp,
+        stamp: Stamp,
+        owned: BinSet,
+        changes: Sequence[Entries],
+        undo: bool,
+        read: Reader | None = None,
     ) -> None:
         """Apply an epoch, in one transaction: from ``expect`` to ``stamp``, with ``owned`` as the bins from now on.
 
         Later ``changes`` win over earlier ones. Bins that were owned and are not any more become copies at the epoch
-        before. With ``undo``, an undo record is kept, unless it would exceed its limit. Before epoch 0 every bin is
-        whole, as it is empty.
+        before. With ``undo``, an undo record is kept, unless it would exceed its limit; what ``read`` remembers of the state
+        ``expect`` is not read again for it. Before epoch 0 every bin is whole, as it is empty.
 
         Raises:
             NeedsBringUp: the store is not at ``expect``, or a bin is neither owned nor a copy at the epoch before.
@@ -119,7 +130,8 @@ class BinStore:
         invariant(not len(foreign), f"{foreign} changed and not owned")
         with self._fenced.writing(fence) as (transaction, status):
             after = transitions.committed(status, expect, stamp, owned)
-            if undo and self._keep_undo(transaction, status, stamp, merged):
+            remembered = read.remembered if read is not None and read.status.stamp == status.stamp else []
+            if undo and self._keep_undo(transaction, status, stamp, merged, remembered):
                 after = replace(after, undo_to=status.stamp)
             elif status.undo_to is not None:
                 undo_record.write(transaction, None)
@@ -127,8 +139,10 @@ class BinStore:
             self._fenced.save(transaction, after)
             failpoints.reached("commit.inside")
 
-    def _keep_undo(self, transaction: Transaction, status: Status, stamp: Stamp, changes: Entries) -> bool:
-        old = undo_record.old_rows(transaction, changes, self._fenced.limits.undo_bytes_max)
+    def _keep_undo(
+        self, transaction: Transaction, status: Status, stamp: Stamp, changes: Entries, read: Sequence[Entries]
+    ) -> bool:
+        old = undo_record.old_rows(transaction, changes, self._fenced.limits.undo_bytes_max, read)
         if old is None:
             logger.warning("epoch %d changes too much to be undone: a failure will rebuild from the log", stamp.epoch)
             return False

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from binshift import entries
 from binshift.entries import Entries
 from binshift.errors import Fenced
 from binshift.invariants import invariant
@@ -32,12 +33,21 @@ logger = logging.getLogger(__name__)
 
 
 class Reader:
-    """One moment of a bin store: its status, and the rows of the bins that count."""
+    """One moment of a bin store: its status, and the rows of the bins that count.
 
-    def __init__(self, status: Status, transaction: Transaction, bins: int) -> None:
+    Args:
+        status: at that moment.
+        transaction: reads the rows.
+        bins: of the dataflow.
+        remember_bytes: how many bytes of rows that are read by key it remembers, for `BinStore.commit_epoch`.
+    """
+
+    def __init__(self, status: Status, transaction: Transaction, bins: int, remember_bytes: int = 0) -> None:
         self.status = status
+        self.remembered: list[Entries] = []
         self._transaction = transaction
         self._bins = bins
+        self._room = remember_bytes
 
     @functools.cached_property
     def _visible(self) -> npt.NDArray[np.bool_]:
@@ -53,7 +63,11 @@ class Reader:
             InvariantViolated: a bin is neither owned nor a copy.
         """
         invariant(bool(self._visible[bins].all()), "rows are read of a bin that is neither owned nor a copy")
-        return self._transaction.get_many(bins, keys)
+        values = self._transaction.get_many(bins, keys)
+        self._room -= keys.nbytes + values.nbytes
+        if self._room > 0:
+            self.remembered.append(entries.make(bins, keys, values))
+        return values
 
     def scan(self, bin: Bin, start: bytes = b"", stop: bytes | None = None) -> Iterator[Entries]:
         """The rows of ``bin`` with ``start <= key < stop``, ascending, in bounded batches.
@@ -117,10 +131,11 @@ class FencedStore:
         self.save(transaction, Status())
 
     @contextmanager
-    def reading(self) -> Iterator[Reader]:
-        """A snapshot."""
+    def reading(self, *, remember: bool = False) -> Iterator[Reader]:
+        """A snapshot; with ``remember``, of as many rows as an undo record may have."""
         with self.kv.read() as transaction:
-            yield Reader(self._load(transaction), transaction, self._bins)
+            most = self.limits.undo_bytes_max if remember else 0
+            yield Reader(self._load(transaction), transaction, self._bins, most)
 
     @contextmanager
     def writing(self, fence: Fence, *, background: bool = False) -> Iterator[tuple[Transaction, Status]]:

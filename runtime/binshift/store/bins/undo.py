@@ -11,9 +11,12 @@ finds room for without searching.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from binshift import binary, entries
 from binshift.entries import ENTRY_SCHEMA, Entries
@@ -24,6 +27,8 @@ from binshift.store.engine.contract import Transaction
 
 HEAD = "undo"
 CHUNK_BYTES = 64 << 10
+_ROW = ["bin", "key"]
+"""The columns that name a row."""
 
 
 class _Head(msgspec.Struct, frozen=True, array_like=True):
@@ -45,16 +50,43 @@ class Undo(msgspec.Struct, frozen=True):
 _decoder = msgspec.msgpack.Decoder(_Head)
 
 
-def old_rows(transaction: Transaction, changes: Entries, bytes_max: int) -> Entries | None:
-    """What is stored now under the keys of ``changes`` (null: nothing); None if that is above the limit."""
+def old_rows(
+    transaction: Transaction, changes: Entries, bytes_max: int, read: Sequence[Entries] = ()
+) -> Entries | None:
+    """What is stored now under the keys of ``changes`` (null: nothing); None if that is above the limit.
+
+    Args:
+        transaction: of the store.
+        changes: each key once.
+        bytes_max: the limit.
+        read: rows as they are stored now, null for missing ones; these are not read again.
+    """
     if int(binary.lengths(changes.column(1)).sum(dtype=np.int64)) > bytes_max:
         return None
     try:
-        values = transaction.get_many(entries.bins_array(changes), changes.column(1))
+        values = _old_values(transaction, changes, entries.merge_last_wins(read))
     except StateTooLarge:
         return None
     old = entries.make(changes.column(0), changes.column(1), values)
     return old if entries.size_bytes(old) <= bytes_max else None
+
+
+def _old_values(transaction: Transaction, changes: Entries, read: Entries) -> pa.BinaryArray:
+    """The stored value of each key, as far as possible from the rows that are ``read``, by (bin, key)."""
+    if changes.select(_ROW).equals(read.select(_ROW)):
+        return read.column("value")
+    at = pc.index_in(_stored_keys(changes), value_set=_stored_keys(read))
+    values = read.column("value").take(at)
+    if not at.null_count:
+        return values
+    unread = at.is_null()
+    rows = changes.filter(unread)
+    found = transaction.get_many(entries.bins_array(rows), rows.column("key"))
+    return pc.replace_with_mask(values, unread, found)
+
+
+def _stored_keys(rows: Entries) -> pa.BinaryArray:
+    return binary.join([binary.rows_of(entries.bins_array(rows)), rows.column("key")])
 
 
 def write(transaction: Transaction, undo: Undo | None) -> None:
