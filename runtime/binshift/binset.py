@@ -95,7 +95,7 @@ class BinSet:
         return hash(self.array.tobytes())
 
     def __or__(self, other: BinSet) -> BinSet:
-        if not len(self):
+        if not len(self) or self == other:
             return other
         more = other - self
         return BinSet._ordered(np.sort(np.concatenate((self.array, more.array)))) if len(more) else self
@@ -104,6 +104,8 @@ class BinSet:
         return BinSet._ordered(self.array[self._in(other)])
 
     def __sub__(self, other: BinSet) -> BinSet:
+        if self == other:  # many times faster, and the usual case from one epoch to the next
+            return BinSet()
         return BinSet._ordered(self.array[~self._in(other)]) if len(self) and len(other) else self
 
     def _in(self, other: BinSet) -> npt.NDArray[np.bool_]:

@@ -69,7 +69,8 @@ def bins_array(entries: Entries) -> IntArray:
 
 def bin_set(entries: Entries) -> BinSet:
     """Every bin that has at least one row here."""
-    return BinSet(bins_array(entries))
+    bins = bins_array(entries)
+    return BinSet(bins[np.flatnonzero(np.diff(bins, prepend=-1))])  # rows of a bin are usually together
 
 
 def is_sorted(entries: Entries, *, strictly: bool = False) -> bool:

@@ -1,8 +1,9 @@
 """One worker's part of one run of an epoch, from opening the store to the summary.
 
-The straight line: raise the fence, check what the store holds and bring it to the recorded state of the epoch before
-(usually: nothing to do), run the operator, write the delta, commit the store, report. Output rows are yielded as they
-come; whatever ends the generator early (a failing sink, a cancelled job) leaves a store that the next run undoes.
+The straight line: check what the store holds and bring it to the recorded state of the epoch before (usually: nothing to
+do), run the operator, write the delta, commit the store, report. Output rows are yielded as they come; whatever ends the
+generator early (a failing sink, a cancelled job) leaves a store that the next run undoes. The commit raises the fence; after
+trouble it is raised first, so that no earlier run's task can commit meanwhile.
 
 In replay mode (the epoch's record exists already, but Spark has not heard of it) the operator runs for its output
 alone, and the store adopts the recorded changes: the state of the record wins, always (invariant I3).
@@ -76,11 +77,8 @@ class EpochTask:
             Fenced: a newer run or driver owns the store.
         """
         invariant(self.attempt.startswith(self.spec.run_prefix), "an attempt id belongs to its run")
-        self.store.raise_fence(self.spec.fence)
-        failpoints.reached("epoch.fenced")
         with self._timed("bring_up"):
-            self._prepare()
-        base = self.store.status().stamp  # another task of this very run may commit before this one does
+            base = self._prepare()
         started = self.clock()
         with self.store.reader(remember=self.spec.undo) as reader:
             state = EpochState(reader, times=self.kept.at(base))
@@ -111,14 +109,17 @@ class EpochTask:
         Raises:
             SparkRetried, NeedsBringUp, Fenced: as in `run`.
         """
-        self.store.raise_fence(self.spec.fence)
         self._prepare()
         with self.store.reader() as reader:
             yield from self.operator.run(iter(batches), EpochState(reader), self._context())
 
-    def _prepare(self) -> None:
-        """Bring the store to the state that record ``epoch - 1`` names, or report the missing bins."""
+    def _prepare(self) -> Stamp:
+        """Bring the store to the state that record ``epoch - 1`` names, or report the missing bins; returns the store's stamp."""
         spec, status = self.spec, self.store.status()
+        if not self._is_calm(status):
+            self.store.raise_fence(spec.fence)
+            status = self.store.status()
+        failpoints.reached("epoch.fenced")
         if status.stamp.attempt.startswith(spec.run_prefix):
             raise SparkRetried(f"worker {spec.worker} has already run epoch {spec.epoch}, as {status.stamp.attempt}")
         if not self._at_base(status) and status.undo_to is not None and status.undo_to == spec.expect:
@@ -129,12 +130,18 @@ class EpochTask:
             status = self.store.status()
         missing = spec.owned - status.owned
         if not missing:
-            return
+            return status.stamp
         if spec.bring_up is None and any(status.copies.get(b) != spec.epoch - 1 for b in missing):
             raise NeedsBringUp(f"worker {spec.worker} lacks {len(missing)} of its bins at epoch {spec.epoch - 1}")
         if spec.bring_up is not None:
             progress = bring_up(self.store, self.storage, spec.fence, missing, Epoch(spec.epoch - 1), spec.bring_up)
             self._brought_up = progress.bins
+        return status.stamp
+
+    def _is_calm(self, status: Status) -> bool:
+        """Whether no other task of this epoch, or of another driver, is known to have been here: then the commit raises the fence."""
+        fence = self.spec.fence
+        return self._at_base(status) and fence.run == 0 and fence.term == status.fence.term and fence > status.fence
 
     def _at_base(self, status: Status) -> bool:
         """Whether the owned bins are exactly in the state recorded for the epoch before."""

@@ -23,10 +23,10 @@ pytestmark = pytest.mark.oracle
 Picture = tuple[dict[str, bytes], dict[str, object]]
 
 IN_AN_EPOCH = {
-    "a task, before its fence": ("executor 0", "a transaction", 1),
     "a task, before its delta": ("executor 0", "finish deltas/", 1),
-    "a task, before its store's commit": ("executor 0", "a transaction", 2),
+    "a task, before its store's commit, which raises the fence": ("executor 0", "a transaction", 1),
     "a task, before its summary": ("executor 0", "sending its summary", 1),
+    "a task that takes bins over, before its fence": ("executor 2", "a transaction", 1),
     "a task that takes bins over, before its store's commit": ("executor 2", "a transaction", 5),
     "a driver, before its tasks": ("driver 1", "starting run", 1),
     "a driver, before the sink": ("driver 1", "delivering", 1),

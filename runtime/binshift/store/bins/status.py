@@ -68,11 +68,15 @@ class Copies(Mapping[Bin, Epoch]):
 
     def without(self, bins: BinSet) -> Copies:
         """These copies but for ``bins``."""
+        if not len(self) or not len(bins):
+            return self
         kept = ~np.isin(self.bins, bins.array)
         return Copies(self.bins[kept], self.epochs[kept])
 
     def with_bins(self, bins: BinSet, epoch: int) -> Copies:
         """These copies, and ``bins`` at ``epoch`` (instead of whatever epoch they had)."""
+        if not len(bins):
+            return self
         others = self.without(bins)
         joined = np.concatenate((others.bins, bins.array))
         epochs = np.concatenate((others.epochs, np.full(len(bins), epoch, dtype=np.int64)))
