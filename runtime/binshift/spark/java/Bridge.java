@@ -2,7 +2,7 @@ package dev.binshift;
 
 import java.util.ArrayList;
 import java.util.List;
-import org.apache.spark.SparkContext;
+import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.api.python.PythonFunction;
 import org.apache.spark.api.python.SimplePythonFunction;
 import org.apache.spark.rdd.RDD;
@@ -145,9 +145,9 @@ public class Bridge {
   }
 
   /** The active executors: of each a line with its id, its host and port, and its cores, separated by tabs. */
-  public String executors(SparkContext context) {
+  public String executors(JavaSparkContext context) {
     StringBuilder lines = new StringBuilder();
-    Seq found = context.statusStore().executorList(true);
+    Seq found = context.sc().statusStore().executorList(true);
     for (int i = 0; i < found.size(); i++) {
       ExecutorSummary each = (ExecutorSummary) found.apply(i);
       lines.append(each.id()).append('\t').append(each.hostPort()).append('\t').append(each.totalCores()).append('\n');

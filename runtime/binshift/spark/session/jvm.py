@@ -88,7 +88,7 @@ class Jvm:
 
     def executors(self, context: SparkContext) -> list[tuple[str, str, int]]:
         """The id, the host with its port, and the cores of each active executor, the driver's own included."""
-        lines = str(self.bridge.executors(cast(Any, context)._jsc.sc())).splitlines()
+        lines = str(self.bridge.executors(cast(Any, context)._jsc)).splitlines()
         return [(id, host, int(cores)) for id, host, cores in (line.split("\t") for line in lines)]
 
     def clone_session(self, spark: SparkSession) -> SparkSession:
