@@ -54,7 +54,7 @@ def test_groups_live_and_end_whatever_their_bytes_and_types(mode: OutputMode) ->
     ended = runs.run([], watermark=100)
     most = [max(text, b"\xfe") for text in (*NOT_UTF8, b"", b"z")]
     wanted = [(key, best, [text, b"\xfe"]) for key, best, text in zip(KEYS, most, (*NOT_UTF8, b"", b"z"), strict=True)]
-    assert (second if mode is OutputMode.UPDATE else sorted(ended, key=place)) == wanted
+    assert sorted(second if mode is OutputMode.UPDATE else ended, key=place) == wanted
     assert len(first) == (len(KEYS) if mode is OutputMode.UPDATE else 0)
     assert runs.keys_left() == 0
 
