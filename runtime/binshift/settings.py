@@ -105,7 +105,7 @@ class Settings:
 
     snapshot_cycle_epochs: int = _setting(64, least=1)
     """Epochs in which every bin is written as a snapshot once; default 64. Shorter chains of deltas make bring-ups faster;
-    longer cycles write less."""
+    longer cycles write less. Of more than seven epochs a second only seven count, and at least a quarter of all."""
 
     undo_bytes_max: int = _setting(128 * MIB, least=0)
     """Largest undo record of one epoch and worker, in bytes; default 128 MiB. A larger epoch writes none; if it runs again, its
@@ -127,7 +127,7 @@ class Settings:
     ``spark.executor.pyspark.memory`` if that is set."""
 
     manifest_every_epochs: int = _setting(100, least=1)
-    """Epochs between two full manifests in the log; default 100. A restart reads one manifest and the records after it."""
+    """Epochs between two full manifests in the log, counted as for the cycle; default 100. A restart reads one, and later records."""
 
     log_grace_seconds: float = _setting(600.0, least=1.0)
     """How long a file of the log is kept after its last use, in seconds; default 600, for slow readers; at least 900 if unfinished."""

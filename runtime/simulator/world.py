@@ -36,6 +36,7 @@ class Tuning:
         snapshot_cycle_epochs: epochs in which every bin is snapshotted once.
         manifest_every_epochs: epochs between two manifests.
         collect_every_epochs: epochs between two collections of garbage.
+        epochs_per_second: the most that count for these; None: all.
         grace_seconds: how long garbage is kept; a round takes `round_seconds`.
         round_seconds: the duration of a background round by the simulated clock.
         budget_pieces: pieces of work (a group of bins, a delta) in one round on one worker.
@@ -55,6 +56,7 @@ class Tuning:
     snapshot_cycle_epochs: int = 4
     manifest_every_epochs: int = 3
     collect_every_epochs: int = 2
+    epochs_per_second: float | None = None
     grace_seconds: float = 2.0
     round_seconds: float = 1.0
     budget_pieces: int = 50
@@ -153,5 +155,10 @@ class World:
         """The policy by which bins move."""
         tuning = self.tuning
         return MigrationPolicy(
-            self.bins, self.workers, tuning.limits, duty=1.0, snapshot_cycle_epochs=tuning.snapshot_cycle_epochs
+            self.bins,
+            self.workers,
+            tuning.limits,
+            duty=1.0,
+            snapshot_cycle_epochs=tuning.snapshot_cycle_epochs,
+            epochs_per_second=tuning.epochs_per_second,
         )

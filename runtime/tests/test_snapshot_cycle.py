@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from log_worlds import DictStorage, World
 
-from binshift.engine.snapshots import CYCLE_EPOCHS_MAX, EPOCH_BYTES, SLICES, SnapshotCycle, slice_bins
+from binshift.engine.rhythm import EPOCH_BYTES
+from binshift.engine.snapshots import CYCLE_EPOCHS_MAX, SLICES, SnapshotCycle, slice_bins
 from binshift.model import Worker
 
 CYCLE = 64

@@ -60,7 +60,7 @@ class Dataflow:
     ) -> Dataflow:
         """One over this machinery; the arguments are those of its parts. By default a migration waits for executors as long as
         an epoch does, and the others take over the bins of lost workers."""
-        house = Housekeeping(log, manifest_every_epochs, collect_every_epochs, ports.clock)
+        house = Housekeeping(log, manifest_every_epochs, collect_every_epochs, ports.clock, policy.epochs_per_second)
         migrations = MigrationController(policy, operators, log.term, ports.clock)
         coordinator = Coordinator(log, operators, migrations, house, undo)
         targets = TargetController(log, coordinator, defaults)

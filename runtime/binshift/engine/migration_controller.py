@@ -71,7 +71,7 @@ class MigrationController:
         self.policy = policy
         self.operators = tuple(operators)
         self.copies = Copies(self.operators)
-        self.snapshots = SnapshotCycle(policy.snapshot_cycle_epochs)
+        self.snapshots = SnapshotCycle(policy.snapshot_cycle_epochs, clock, policy.epochs_per_second)
         self.history = History(term)
         self.bytes_copied = 0
         self.pacer = Pacer(policy.latency_target_seconds, Pace(policy.duty, BINS_MAX))

@@ -43,6 +43,7 @@ class MigrationPolicy:
         duty: share of a core a background task may use at first.
         snapshot_cycle_epochs: epochs in which every bin is snapshotted once.
         latency_target_seconds: record latency to stay below while bins move.
+        epochs_per_second: the most that count for snapshots, manifests and collections of garbage; see `Rhythm`.
     """
 
     bins: int
@@ -51,6 +52,7 @@ class MigrationPolicy:
     duty: float = 0.5
     snapshot_cycle_epochs: int = 64
     latency_target_seconds: float = 1.0
+    epochs_per_second: float | None = None
 
     def first_workers(self, alive: Collection[Worker]) -> list[Worker]:
         """Who owns the bins in a new query's first epoch.

@@ -4,16 +4,23 @@ Each worker writes a slice of its bins, the longest unwritten first. A full cycl
 state it takes longer, so that what is written an epoch stays the same however much there is. That keeps a balance: a chain
 has a delta for every epoch of the cycle, and reading one costs about what reading `EPOCH_BYTES` of a snapshot does.
 
+In a fast stream not every epoch counts (`rhythm`). A cycle then takes as long as in a slower one, or as many bytes of deltas.
+What a recovery reads of a bin is bounded: its snapshot, and the deltas of at most two cycles, which are 2 * `STRETCH_MAX` times
+the epochs of one, however fast they come. A worker has one delta in an epoch.
+
 A snapshot counts once a record names it, and a record names it only if the state it was read from is a recorded one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from binshift.engine.rhythm import EPOCH_BYTES, Moment, Rhythm
 from binshift.log.index.index import Index
 from binshift.log.records.bin_sizes import Counts
 from binshift.log.records.commits import SnapshotRef
@@ -26,11 +33,9 @@ SLICES = 16
 """Slices in a cycle: few enough that most epochs have no concurrent background job, enough that each is short. A longer
 cycle has more, at the same distance."""
 
-EPOCH_BYTES = 256 * 1024
-"""Bytes of state that a worker writes for each epoch; a cycle becomes longer, where it would be more."""
-
 CYCLE_EPOCHS_MAX = 1024
 """But not longer than this, or than the least requested cycle: the driver keeps the records of a cycle in memory."""
+
 
 BIN_BYTES_MIN = 64
 """What a bin counts for at least, so that empty ones are written in turn like others."""
@@ -42,18 +47,25 @@ class SnapshotCycle:
 
     Attributes:
         cycle_epochs: epochs in which every bin is written once, if there is not too much state for it.
+        clock: seconds that only grow.
+        epochs_per_second: the most that count; see `Rhythm`.
         written: snapshots not yet named by a record.
     """
 
     cycle_epochs: int
+    clock: Callable[[], float] = time.monotonic
+    epochs_per_second: float | None = None
     written: list[SnapshotRef] = field(default_factory=list)
-    _sliced_at: dict[tuple[str, Worker], Epoch] = field(default_factory=dict)
+    _sliced_at: dict[tuple[str, Worker], Moment] = field(default_factory=dict)
+    _delta_bytes: Counter[tuple[str, Worker]] = field(default_factory=Counter)
+    _counted_to: Epoch | None = None
     _bytes: dict[str, Counts] = field(default_factory=dict)
     _urgent_at: dict[tuple[str, Worker], Epoch] = field(default_factory=dict)
 
     def slice(self, index: Index, operator: str, worker: Worker) -> BinSet:
         """The bins ``worker`` should write now; empty if it is not time yet. It is for what the log cannot rebuild."""
         assert index.route is not None
+        self._count_deltas(index)
         owned = index.route.bins_of(worker)
         if not owned:
             self._sliced_at.pop((operator, worker), None)
@@ -63,15 +75,25 @@ class SnapshotCycle:
             ordered = self._urgent_at.get((operator, worker)) == index.last
             self._urgent_at[operator, worker] = index.last
             return BinSet() if ordered else urgent
-        since = index.last - self._sliced_at.setdefault((operator, worker), index.last)
+        rhythm = Rhythm(self.clock, self.epochs_per_second)
+        now = rhythm.moment(index.last, self._delta_bytes[operator, worker])
+        since = rhythm.since(self._sliced_at.setdefault((operator, worker), now), now.epoch, now.bytes)
         if since * SLICES < self.cycle_epochs:
             return BinSet()
         epochs = index.snapshot_epochs(operator)[owned.array]
         oldest = owned.array[np.argsort(epochs, kind="stable")]
         count = slice_bins(self._known(index, operator)[oldest], since, self.cycle_epochs)
         if count:
-            self._sliced_at[operator, worker] = index.last
+            self._sliced_at[operator, worker] = now
         return BinSet(oldest[:count])
+
+    def _count_deltas(self, index: Index) -> None:
+        """Add the deltas of epochs that are new."""
+        counted, self._counted_to = self._counted_to, index.last
+        for epoch in range(index.last if counted is None else counted + 1, index.last + 1):
+            record = index.records.get(Epoch(epoch))
+            for part in () if record is None else record.parts:
+                self._delta_bytes[part.operator, Worker(part.worker)] += 0 if part.delta is None else part.delta.bytes
 
     def _known(self, index: Index, operator: str) -> Counts:
         """By bin, its bytes when it was last written; 0 where that is not known."""
@@ -111,7 +133,7 @@ def slice_bins(sizes: Counts, since: int, cycle_epochs: int) -> int:
 
     Args:
         sizes: bytes of a worker's bins in the order in which they are to be written, 0 where not known.
-        since: epochs since its last slice.
+        since: epochs since its last slice that count.
         cycle_epochs: of the shortest cycle.
 
     >>> slice_bins(np.zeros(64, dtype=np.int64), 4, 64)

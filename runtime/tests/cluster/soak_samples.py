@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from binshift.engine.rhythm import STRETCH_MAX
 from binshift.settings import Settings
 
 MIB = 1 << 20
@@ -62,7 +63,7 @@ WARMING_SECONDS, WARMING = 400.0, 4
 """In a run of a few minutes heaps, compiled code and the log still grow: this factor applies to the bounds."""
 
 LOG_FIGURES = ("log MiB", "log files")
-LOG_EPOCHS = 2 * Settings().snapshot_cycle_epochs
+LOG_EPOCHS = 2 * STRETCH_MAX * Settings().snapshot_cycle_epochs
 """The log keeps the deltas of a cycle of snapshots: a run with fewer epochs before its last third shows its growth only."""
 
 

@@ -13,8 +13,10 @@ from simulator.faults import Faults
 
 def tuning_for(rng: random.Random) -> Tuning:
     """Settings with which some limit is always reached."""
+    cycle = rng.randint(1, 6)
     return Tuning(
-        snapshot_cycle_epochs=rng.randint(1, 6),
+        snapshot_cycle_epochs=cycle,
+        epochs_per_second=1.0 if cycle > 4 else None,
         manifest_every_epochs=rng.randint(1, 5),
         collect_every_epochs=rng.randint(1, 3),
         grace_seconds=rng.choice([1.0, 1.0, 3.0]),

@@ -17,6 +17,7 @@ from binshift.engine.executor_wait import EpochLimits
 from binshift.engine.migration_options import MigrationOptions
 from binshift.engine.migrations import MigrationPolicy
 from binshift.engine.ports import Executor, Ports
+from binshift.engine.rhythm import EPOCHS_PER_SECOND
 from binshift.errors import InvalidSettings, Retryable
 from binshift.log.log import Log
 from binshift.log.records.owners import OWNER_VARIABLE, Heartbeat
@@ -183,6 +184,7 @@ class _Parts:
             settings.copy_duty,
             settings.snapshot_cycle_epochs,
             settings.latency_target_seconds,
+            EPOCHS_PER_SECOND,
         )
         waits = (settings.executor_wait_seconds, settings.lost_worker_timeout_seconds)
         return Dataflow.over(
