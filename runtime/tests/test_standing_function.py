@@ -31,9 +31,9 @@ class Jvm:
     orders: BinaryIO
     answers: BinaryIO
 
-    def order(self, spec: EpochSpec, rows: list[int]) -> tuple[list[int], int, Any]:
+    def order(self, spec: EpochSpec, rows: list[int], *, reads: bool = False) -> tuple[list[int], int, Any]:
         """Send an order with its rows; the output, and the summary or the error."""
-        content = pickle.dumps(spec)
+        content = pickle.dumps((spec, reads))
         self.orders.write(NUMBER.pack(len(content)) + content)
         with pa.ipc.new_stream(self.orders, SCHEMA) as writer:
             for each in rows:
@@ -68,6 +68,10 @@ class DoublingEpoch:
             yield from (batch, batch)
         report((self.attempt, total))
 
+    def read(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """As `EpochTask.read`."""
+        yield from batches
+
 
 def spec(run: int) -> EpochSpec:
     """One of an operator named "op"."""
@@ -83,7 +87,8 @@ def jvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Jvm]:
     def part(
         given: EpochSpec, place: Place, environment: Any, operator: bytes, attempt: str
     ) -> Iterator[DoublingEpoch]:
-        assert (operator, place.worker) == (b"pickled", 0)
+        assert operator in (b"pickled", b"reader")
+        assert place.worker == 0
         yield DoublingEpoch(attempt)
 
     class Context:
@@ -97,7 +102,8 @@ def jvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Jvm]:
     monkeypatch.setattr(standing_function, "part_of_epoch", part)
     monkeypatch.setattr(standing_function, "task_context", Context)
     monkeypatch.setenv("SPARK_LOCAL_HOSTNAME", "here")
-    function = StandingFunction(Place(Worker(0), "here"), cast(Any, None), {"op": b"pickled"})
+    operators = {("op", False): b"pickled", ("op", True): b"reader"}
+    function = StandingFunction(Place(Worker(0), "here"), cast(Any, None), operators)
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(tmp_path / "s"))
         server.listen()
@@ -118,6 +124,12 @@ def test_epochs_follow_each_other(jvm: Jvm) -> None:
     """Each has an attempt of its own, which begins with its run's prefix."""
     assert jvm.order(spec(0), [1, 2]) == ([1, 1, 2, 2], END, ("1.7.0.99", 3))
     assert jvm.order(spec(1), []) == ([], END, ("1.7.1.99", 0))
+
+
+def test_the_state_is_read_before_an_epoch(jvm: Jvm) -> None:
+    """What reads it has no summary."""
+    assert jvm.order(spec(0), [1, 2], reads=True) == ([1, 2], END, None)
+    assert jvm.order(spec(0), [1, 2]) == ([1, 1, 2, 2], END, ("1.7.0.99", 3))
 
 
 def test_an_error_leaves_the_next_epoch_whole(jvm: Jvm) -> None:

@@ -11,7 +11,7 @@ import pytest
 from awaiting import awaited
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from test_cluster_chains import ROWS, STEPS, held, keeper, kill_executor_of, put, stream
+from test_cluster_chains import ROWS, STEPS, held, keeper, kill_executor_of, put, stream, totals
 
 import binshift
 from binshift.errors import UserFunctionFailed
@@ -19,17 +19,6 @@ from binshift.local import LocalCluster
 from binshift.spark.jobs.standing import StandingTasks
 
 pytestmark = pytest.mark.cluster
-
-
-def totals(events: DataFrame) -> DataFrame:
-    """Three operators: rows once, their number by key and ten seconds, largest number of ten seconds."""
-    once = events.withWatermark("ts", "5 seconds").dropDuplicates(["id", "ts"])
-    counts = once.groupBy(F.window("ts", "10 seconds"), "k").agg(F.count("*").alias("n"))
-    return (
-        counts.groupBy("window")
-        .agg(F.max("n").alias("most"), F.sum("n").alias("all"))
-        .select("window.end", "most", "all")
-    )
 
 
 def standing(query: Any) -> StandingTasks:
@@ -70,8 +59,9 @@ def test_a_chain_gives_what_spark_gives(
     assert len(rows) >= STEPS - 2
 
 
-def test_a_join_gives_what_spark_gives(session: SparkSession, tmp_path: Path) -> None:
-    """Rows of two streams, and of a large epoch, whose result stays on the executors."""
+@pytest.mark.parametrize("kind", ["inner", "left_outer"])
+def test_a_join_gives_what_spark_gives(kind: str, session: SparkSession, tmp_path: Path) -> None:
+    """Rows of two streams, and of a large epoch, whose result stays on the executors; of an outer join Spark reads the state."""
     one, other = tmp_path / "one", tmp_path / "other"
     found: dict[str, Counter[tuple[object, ...]]] = {}
     for name in ("ours", "sparks"):
@@ -79,7 +69,8 @@ def test_a_join_gives_what_spark_gives(session: SparkSession, tmp_path: Path) ->
         left = stream(session, one).withWatermark("ts", "5 seconds").alias("l")
         right = stream(session, other).withWatermark("ts", "5 seconds").alias("r")
         wide = F.repeat(F.col("l.k").cast("string"), 4000).alias("wide")
-        frame = left.join(right, F.expr("l.id = r.id AND l.ts = r.ts")).select("l.id", "r.k", wide)
+        holds = F.expr("l.id = r.id AND l.ts = r.ts AND length(concat(l.k, r.k)) < 4")
+        frame = left.join(right, holds, kind).select("l.id", "r.k", wide)
 
         def keep(batch: DataFrame, _: int, kept: Counter[tuple[object, ...]] = kept) -> None:
             kept.update(map(tuple, batch.collect()))

@@ -53,13 +53,13 @@ public class Bridge {
   /** A stage in standing tasks; see StandingStage. Ids are separated by commas. */
   public StandingStage.Result runStanding(
       StandingDriver driver, SparkSession session, Dataset template, List pairs, String readers, String owners, byte[] orders,
-      Dataset like, boolean later, int kept) throws Exception {
+      Dataset applied, Dataset readHole, Dataset like, boolean later, int kept) throws Exception {
     Option before = SparkSession.getActiveSession();
     SparkSession.setActiveSession(session);
     try {
       return StandingStage.run(
-          driver, session, template, every(pairs, 0), every(pairs, 1), readers.split(","), owners.split(","), orders, like.schema(),
-          later, kept);
+          driver, session, template, every(pairs, 0), every(pairs, 1), readers.split(","), owners.split(","), orders, applied, readHole,
+          like.schema(), later, kept);
     } finally {
       restore(before);
     }

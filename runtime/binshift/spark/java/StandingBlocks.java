@@ -8,6 +8,7 @@ import org.apache.spark.network.shuffle.DownloadFileManager;
 import org.apache.spark.storage.BlockData;
 import org.apache.spark.storage.BlockId;
 import org.apache.spark.storage.BlockManager;
+import org.apache.spark.storage.BlockManagerId;
 import org.apache.spark.storage.StorageLevel;
 import org.apache.spark.storage.StreamBlockId;
 import org.apache.spark.util.io.ChunkedByteBuffer;
@@ -45,6 +46,19 @@ public class StandingBlocks {
     }
     kept.add(id);
     return id.name();
+  }
+
+  /** Host, port, executor and name of each block of this executor, in turn. */
+  public static Object[] own(String[] names) {
+    BlockManagerId me = manager().blockManagerId();
+    Object[] found = new Object[4 * names.length];
+    for (int i = 0; i < names.length; i++) {
+      found[4 * i] = me.host();
+      found[4 * i + 1] = Integer.valueOf(me.port());
+      found[4 * i + 2] = me.executorId();
+      found[4 * i + 3] = names[i];
+    }
+    return found;
   }
 
   /** Remove all of them. */

@@ -5,6 +5,7 @@ import org.apache.spark.Partition;
 import org.apache.spark.SparkContext;
 import org.apache.spark.TaskContext;
 import org.apache.spark.rdd.RDD;
+import org.apache.spark.sql.types.StructType;
 import scala.collection.immutable.Nil$;
 import scala.collection.immutable.Seq;
 import scala.reflect.ClassTag$;
@@ -21,19 +22,19 @@ public class StandingInput extends RDD {
   public static final ConcurrentHashMap SOURCES = new ConcurrentHashMap();
 
   private final int number;
-  private final int fields;
+  private final StructType schema;
   private final int parts;
 
   /** The rows of one order. */
   public interface Source {
-    /** The rows of a partition of the input with this number, whose rows have so many fields. */
-    scala.collection.Iterator rows(int number, int fields, int partition, TaskContext context);
+    /** The rows of a partition of the input with this number and these columns. */
+    scala.collection.Iterator rows(int number, StructType schema, int partition, TaskContext context);
   }
 
-  public StandingInput(SparkContext context, int number, int fields, int parts) {
+  public StandingInput(SparkContext context, int number, StructType schema, int parts) {
     super(context, (Seq) (Object) Nil$.MODULE$, ClassTag$.MODULE$.Any());
     this.number = number;
-    this.fields = fields;
+    this.schema = schema;
     this.parts = parts;
   }
 
@@ -46,7 +47,7 @@ public class StandingInput extends RDD {
   }
 
   public scala.collection.Iterator compute(Partition partition, TaskContext context) {
-    return ((Source) SOURCES.get(context.getLocalProperty(KEY))).rows(number, fields, partition.index(), context);
+    return ((Source) SOURCES.get(context.getLocalProperty(KEY))).rows(number, schema, partition.index(), context);
   }
 
   /** A partition with a number and nothing else. */

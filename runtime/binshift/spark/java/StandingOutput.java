@@ -66,6 +66,22 @@ public class StandingOutput extends RDD {
     return PlanTemplate.frame(session, new LocalRelation(DataTypeUtils.toAttributes(schema), rows.toList(), false, Option.empty()));
   }
 
+  /** What the Python worker of this task has read of the state. */
+  public static class Read implements StandingInput.Source {
+    private final Object[] blocks;
+    private final Object[] streams;
+
+    /** answer: as StandingAnswer has it. */
+    public Read(Object[] answer) {
+      this.blocks = StandingBlocks.own((String[]) answer[1]);
+      this.streams = (Object[]) answer[2];
+    }
+
+    public scala.collection.Iterator rows(int number, StructType schema, int partition, TaskContext context) {
+      return new Rows(blocks, streams, schema, context);
+    }
+  }
+
   /** The rows, as Spark's operators expect them. */
   public static class Rows extends scala.collection.AbstractIterator {
     private final Object[] blocks;

@@ -8,6 +8,7 @@ import org.apache.spark.Partition;
 import org.apache.spark.ShuffleDependency;
 import org.apache.spark.TaskContext;
 import org.apache.spark.rdd.RDD;
+import org.apache.spark.sql.types.StructType;
 import scala.collection.immutable.Seq;
 
 /**
@@ -146,7 +147,7 @@ public class StandingReads {
       this.share = share;
     }
 
-    public scala.collection.Iterator rows(int number, int fields, int partition, TaskContext context) {
+    public scala.collection.Iterator rows(int number, StructType schema, int partition, TaskContext context) {
       for (int i = 1; i < share.length; i += 3) {
         if (((Integer) share[i]).intValue() == number && ((Integer) share[i + 1]).intValue() == partition) {
           RDD rows = (RDD) StandingContext.read((byte[]) sent[number]);

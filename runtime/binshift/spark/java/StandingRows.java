@@ -7,6 +7,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import org.apache.spark.TaskContext;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.Platform;
 
 /** The rows of an exchange between standing tasks, in blocks for their destinations. Raw types: the run-time compiler infers no generics. */
@@ -66,8 +67,8 @@ public class StandingRows {
       this.exchanges = exchanges;
     }
 
-    public scala.collection.Iterator rows(int number, int fields, int partition, TaskContext context) {
-      return new Rows((Object[]) exchanges[number], fields);
+    public scala.collection.Iterator rows(int number, StructType schema, int partition, TaskContext context) {
+      return new Rows((Object[]) exchanges[number], schema.length());
     }
   }
 

@@ -42,9 +42,14 @@ public class StandingStage {
   private final Long number = Long.valueOf(NUMBERS.incrementAndGet());
   private final byte[] behind;
 
-  private StandingStage(StandingReads[] before, byte[] behind) {
+  /** What Spark computes from the state, or null. */
+  private final Long readNumber = Long.valueOf(NUMBERS.incrementAndGet());
+  private final byte[] read;
+
+  private StandingStage(StandingReads[] before, byte[] behind, byte[] read) {
     this.before = before;
     this.behind = behind;
+    this.read = read;
   }
 
   /** What a stage has returned. */
@@ -86,7 +91,7 @@ public class StandingStage {
       }
       ShuffleExchangeExec exchange = (ShuffleExchangeExec) node;
       int parts = exchange.outputPartitioning().numPartitions();
-      RDD inbox = new StandingInput(session.sparkContext(), exchanges++, exchange.output().size(), parts);
+      RDD inbox = new StandingInput(session.sparkContext(), exchanges++, exchange.schema(), parts);
       return new RDDScanExec(
           exchange.output(), inbox, "exchange", exchange.outputPartitioning(), (Seq) (Object) Nil$.MODULE$, Option.empty());
     }
@@ -97,20 +102,21 @@ public class StandingStage {
    *
    * @param readers the tasks that compute the rows before the exchange
    * @param owners the task of each partition behind it
-   * @param orders for S, by partition, each after its size
+   * @param orders by partition, each after its size: for S, and then for what reads the state, if applied is not null
+   * @param applied a template over what is read of the state, and readHole its hole; null where Spark computes nothing from it
    * @param schema of what S returns
    * @param later whether blocks of an earlier stage of this run are still needed
    * @param kept bytes of output of a task that are returned to the driver; where there is no more, the frame is read without a job
    */
   public static Result run(
       StandingDriver driver, SparkSession session, Dataset template, Object[] holes, Object[] frames, String[] readers, String[] owners,
-      byte[] orders, StructType schema, boolean later, int kept) throws Exception {
+      byte[] orders, Dataset applied, Dataset readHole, StructType schema, boolean later, int kept) throws Exception {
     Dataset planned = PlannedTemplate.of(session, template, holes);
     if (planned == null) {
       return null;
     }
     RDD[] rows = PlannedTemplate.rows(session, planned, holes, frames);
-    StandingStage stage = of(session, planned, holes, rows);
+    StandingStage stage = of(session, planned, holes, rows, applied, readHole, owners.length);
     if (stage == null) {
       return null;
     }
@@ -121,7 +127,8 @@ public class StandingStage {
     return stage.receive(driver, session, owners, sources, orders, schema, kept);
   }
 
-  private static synchronized StandingStage of(SparkSession session, Dataset planned, Object[] holes, RDD[] rows) {
+  private static synchronized StandingStage of(
+      SparkSession session, Dataset planned, Object[] holes, RDD[] rows, Dataset applied, Dataset readHole, int owners) {
     Map shapes = (Map) STAGES.get(planned);
     if (shapes == null) {
       shapes = new HashMap();
@@ -139,16 +146,36 @@ public class StandingStage {
       if (shapes.size() == SHAPES_MAX) {
         shapes.clear();
       }
-      shapes.put(shape, cut(session, planned, holes, parts));
+      byte[] read = applied == null ? null : applied(session, applied, readHole, owners);
+      shapes.put(shape, applied != null && read == null ? null : cut(session, planned, holes, parts, read));
     }
     return (StandingStage) shapes.get(shape);
   }
 
+  /** A template over what is read of the state, for tasks; null if it needs a Spark job. */
+  private static byte[] applied(SparkSession session, Dataset template, Dataset hole, int owners) {
+    Object[] holes = new Object[] {hole};
+    Dataset planned = PlannedTemplate.of(session, template, holes);
+    if (planned == null) {
+      return null;
+    }
+    RDD[] inputs = new RDD[] {new StandingInput(session.sparkContext(), 0, hole.schema(), owners)};
+    RDD rows = PlannedTemplate.executed(session, PlannedTemplate.plan(planned, holes, inputs).execute());
+    return StandingReads.shuffles(rows) ? null : forPython(session, rows, planned.schema());
+  }
+
+  /** Rows and how they are passed to the Python worker. */
+  private static byte[] forPython(SparkSession session, RDD rows, StructType schema) {
+    boolean large = session.sessionState().conf().arrowUseLargeVarTypes();
+    String zone = session.sessionState().conf().sessionLocalTimeZone();
+    return StandingContext.bytes(new Object[] {rows, schema, zone, Boolean.valueOf(large)});
+  }
+
   /** The parts of a plan, or null if it is not one that is cut at exchanges. */
-  private static StandingStage cut(SparkSession session, Dataset planned, Object[] holes, int[] parts) {
+  private static StandingStage cut(SparkSession session, Dataset planned, Object[] holes, int[] parts, byte[] read) {
     RDD[] inputs = new RDD[holes.length];
     for (int i = 0; i < holes.length; i++) {
-      inputs[i] = new StandingInput(session.sparkContext(), i, ((Dataset) holes[i]).schema().length(), parts[i]);
+      inputs[i] = new StandingInput(session.sparkContext(), i, ((Dataset) holes[i]).schema(), parts[i]);
     }
     SparkPlan plan = PlannedTemplate.plan(planned, holes, inputs);
     ArrayList exchanges = new ArrayList();
@@ -165,9 +192,7 @@ public class StandingStage {
     }
     RDD behind = PlannedTemplate.executed(session, ((SparkPlan) plan.transformUp(new Receiving(session))).execute());
     StandingReads.shuffles(behind);
-    boolean large = session.sessionState().conf().arrowUseLargeVarTypes();
-    String zone = session.sessionState().conf().sessionLocalTimeZone();
-    return new StandingStage(before, StandingContext.bytes(new Object[] {behind, planned.schema(), zone, Boolean.valueOf(large)}));
+    return new StandingStage(before, forPython(session, behind, planned.schema()), read);
   }
 
   /** Collects the topmost exchanges; false if there is none, or another kind below. */
@@ -203,10 +228,14 @@ public class StandingStage {
     Object[] orders = new Object[owners.length];
     DataInputStream from = new DataInputStream(new ByteArrayInputStream(given));
     for (int i = 0; i < owners.length; i++) {
-      byte[] order = new byte[from.readInt()];
-      from.readFully(order);
+      byte[] order = next(from);
       Object[] code = driver.given(owners[i], number, behind);
-      orders[i] = new Object[] {"reduce", code, sources[i], Integer.valueOf(i), order, Integer.valueOf(kept)};
+      if (read == null) {
+        orders[i] = new Object[] {"reduce", code, sources[i], Integer.valueOf(i), order, Integer.valueOf(kept)};
+      } else {
+        Object[] applied = new Object[] {"apply", driver.given(owners[i], readNumber, read)};
+        orders[i] = new Object[] {"reduce", code, sources[i], Integer.valueOf(i), order, Integer.valueOf(kept), applied, next(from)};
+      }
     }
     Object[] answers = driver.ask(owners, orders);
     ByteArrayOutputStream bytes = new ByteArrayOutputStream();
@@ -222,6 +251,12 @@ public class StandingStage {
     }
     Dataset frame = kept > 0 && !stored ? StandingOutput.local(session, schema, local) : stored(driver, session, owners, answers, schema);
     return new Result(frame, bytes.toByteArray());
+  }
+
+  private static byte[] next(DataInputStream from) throws java.io.IOException {
+    byte[] order = new byte[from.readInt()];
+    from.readFully(order);
+    return order;
   }
 
   public static Dataset stored(

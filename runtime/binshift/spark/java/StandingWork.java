@@ -27,6 +27,9 @@ import scala.Product2;
 public class StandingWork {
   private static final int BATCH_ROWS = 65536;
 
+  /** What is read of the state is kept in memory up to so many bytes, and then in blocks. */
+  private static final int READ_KEPT = 16 << 20;
+
   private final TaskContextImpl task;
   private final StandingBlocks blocks;
   private final DataInputStream fromPython;
@@ -146,18 +149,34 @@ public class StandingWork {
 
   /**
    * order: the plan (the RDD behind the exchange, its schema, the time zone, the form of strings), the sources of each exchange, the partition,
-   * what S shall do, see StandingAnswer.
+   * what S shall do, see StandingAnswer. Where Spark computes something from the state, the plan of that and what reads the state follow.
    */
   public Object reduce(Object[] order) throws Exception {
-    StandingCode.Plan plan = code.of((Object[]) order[1]);
-    Object[] kept = plan.take(task);
     int partition = ((Integer) order[3]).intValue();
-    StandingContext within = new StandingContext(task, partition, new StandingRows.Inbox((Object[]) order[2]));
+    int kept = ((Integer) order[5]).intValue();
+    StandingInput.Source rows = new StandingRows.Inbox((Object[]) order[2]);
+    if (order.length == 6) {
+      return passed(order, rows, partition, (byte[]) order[4], blocks, kept);
+    }
+    StandingBlocks read = new StandingBlocks();
     try {
-      byte[] specs = (byte[]) order[4];
+      Object[] found = (Object[]) passed(order, rows, partition, (byte[]) order[7], read, READ_KEPT);
+      return passed((Object[]) order[6], new StandingOutput.Read(found), partition, (byte[]) order[4], blocks, kept);
+    } finally {
+      read.clear();
+    }
+  }
+
+  /** The answer of the Python worker to an order, whose rows are those of a plan. */
+  private Object passed(
+      Object[] planned, StandingInput.Source source, int partition, byte[] specs, StandingBlocks output, int bytes) throws Exception {
+    StandingCode.Plan plan = code.of((Object[]) planned[1]);
+    Object[] kept = plan.take(task);
+    StandingContext within = new StandingContext(task, partition, source);
+    try {
       toPython.writeInt(specs.length);
       toPython.write(specs);
-      StandingAnswer answer = new StandingAnswer(fromPython, blocks, ((Integer) order[5]).intValue());
+      StandingAnswer answer = new StandingAnswer(fromPython, output, bytes);
       answer.start();
       Object[] behind = (Object[]) within.use(kept);
       scala.collection.Iterator rows = ((RDD) behind[0]).iterator(new StandingInput.Part(partition), within.context());

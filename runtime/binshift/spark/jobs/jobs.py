@@ -24,7 +24,7 @@ from binshift.spark.jobs.observing import metrics_of
 from binshift.spark.jobs.output import Output
 from binshift.spark.jobs.pinning import PinnedRun, placed
 from binshift.spark.jobs.rehearsal import Rehearsal
-from binshift.spark.jobs.standing import StandingTasks, can_stand
+from binshift.spark.jobs.standing import StandingTasks
 from binshift.spark.jobs.watch import JobWatch
 from binshift.spark.plan.pipeline import CompiledStage, Pipeline
 from binshift.spark.session.executors import location
@@ -75,7 +75,7 @@ class SparkJobs:
         self._beside = self.jvm.clone_session(self.spark)
         for key, value in conf.EPOCH.items():
             self._beside.conf.set(key, value)
-        if self.standing_cores is not None and can_stand(self.pipeline):
+        if self.standing_cores is not None and not self.pipeline.is_observed:  # not yet with observed metrics
             name = f"{self.environment.query}-{self.term}"
             self.standing = StandingTasks(
                 self._beside, self.pipeline, self.jvm, self.environment, name, self.standing_cores

@@ -50,15 +50,6 @@ OPAQUE_NODES = ("MapInArrow", "MapInPandas", "MapPartitions", "Sample")
 """Nodes behind the last stage whose rows may differ from one time to the next."""
 
 
-def can_stand(pipeline: Pipeline) -> bool:
-    """Whether epochs of a program can run in standing tasks; otherwise each of them is a Spark job.
-
-    Not yet: metrics that the program observes, and stages for which Spark reads the state.
-    """
-    reads_ahead = any(stage.stage.read_ahead is not None for stage in pipeline.stages)
-    return not (pipeline.is_observed or reads_ahead)
-
-
 @dataclass
 class _Member:
     thread: threading.Thread
@@ -110,8 +101,7 @@ class StandingTasks:
 
     def _begin(self, calls: StandingCalls, worker: Worker, executor: Executor) -> None:
         place = Place(worker, executor.host)
-        operators = {stage.name: stage.pickled for stage in self.pipeline.stages}
-        function = StandingFunction(place, self.environment, operators)
+        function = StandingFunction(place, self.environment, self._operators)
 
         def run() -> None:
             context = self.spark.sparkContext
@@ -133,6 +123,12 @@ class StandingTasks:
         thread = threading.Thread(target=target, name=f"{POOL}-{worker}", daemon=True)
         self._members[executor.id] = _Member(thread)
         thread.start()
+
+    @functools.cached_property
+    def _operators(self) -> dict[tuple[str, bool], bytes]:
+        stages = self.pipeline.stages
+        reading = {(each.name, True): each.pickled_reader for each in stages if each.stage.read_ahead is not None}
+        return reading | {(each.name, False): each.pickled for each in stages}
 
     @functools.cached_property
     def repeats(self) -> bool:
@@ -201,8 +197,11 @@ class StandingTasks:
         readers = [executor.id for executor in on.readers] or owners
         filling, summaries = {self.pipeline.batch: batch}, list[Summary]()
         for number, stage in enumerate(self.pipeline.stages):
-            orders = [pickle.dumps(spec) for spec in specs if spec.operator == stage.name]
             template = stage.routed(plan.route, plan.workers)
+            read = stage.read(self.pipeline.templates) if stage.stage.read_ahead is not None else None
+            kinds = (False,) if read is None else (False, True)
+            own = (spec for spec in specs if spec.operator == stage.name)
+            orders = [pickle.dumps((spec, reads)) for spec in own for reads in kinds]
             found = calls.run(
                 template,
                 list(filling.items()),
@@ -210,6 +209,7 @@ class StandingTasks:
                 owners,
                 orders,
                 stage.merged,
+                read=read,
                 later=number > 0,
                 kept=KEPT_BYTES if number == len(self.pipeline.stages) - 1 else 0,
             )

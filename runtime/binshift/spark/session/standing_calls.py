@@ -50,6 +50,7 @@ class StandingCalls:
         orders: Sequence[bytes],
         like: DataFrame,
         *,
+        read: tuple[DataFrame, DataFrame] | None,
         later: bool,
         kept: int,
     ) -> tuple[DataFrame, list[bytes]] | None:
@@ -60,8 +61,9 @@ class StandingCalls:
             filling: holes, and the frames with their rows.
             readers: the tasks that compute the rows before the exchange.
             owners: the task of each partition behind it.
-            orders: for S, by partition.
+            orders: by partition: for S, and then for what reads the state, if something does.
             like: a frame with the columns that S returns.
+            read: the hole for what is read of the state, and the template of what Spark makes of it; None where it makes nothing.
             kept: bytes of output of a task that are returned to the driver; where there is no more, the frame is read without a job.
             later: whether what earlier stages of this epoch returned is still needed.
         """
@@ -74,6 +76,8 @@ class StandingCalls:
             ",".join(readers),
             ",".join(owners),
             bytearray(b"".join(SIZE.pack(len(each)) + each for each in orders)),
+            None if read is None else java_frame(read[1]),
+            None if read is None else java_frame(read[0]),
             java_frame(like),
             later,
             kept,

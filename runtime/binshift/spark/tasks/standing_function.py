@@ -45,12 +45,12 @@ class StandingFunction:
     Attributes:
         place: the executor.
         environment: of the query.
-        operators: pickled, by the operator's name.
+        operators: pickled: by the operator's name, S (False) and what reads its state (True).
     """
 
     place: Place
     environment: Environment
-    operators: Mapping[str, bytes]
+    operators: Mapping[tuple[str, bool], bytes]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Serve epochs."""
@@ -67,7 +67,8 @@ class StandingFunction:
     def _epoch(self, order: bytes, rows: BinaryIO, answers: BinaryIO, task: int) -> None:
         reader = pa.ipc.open_stream(rows)
         try:
-            summary = self._run(pickle.loads(order), reader, answers, task)  # noqa: S301 (the driver's, over Spark's RPC)
+            spec, reads = pickle.loads(order)  # noqa: S301 (the driver's, over Spark's RPC)
+            summary = self._run(spec, reader, answers, task, reads=reads)
         except Exception:  # every kind: the driver gets it as it would get the error of a task
             kind, content = FAILED, traceback.format_exc().encode()
         else:
@@ -78,16 +79,18 @@ class StandingFunction:
         answers.flush()
         freeze_gc("standing epochs")
 
-    def _run(self, spec: EpochSpec, rows: pa.RecordBatchReader, answers: BinaryIO, task: int) -> Summary:
+    def _run(
+        self, spec: EpochSpec, rows: pa.RecordBatchReader, answers: BinaryIO, task: int, *, reads: bool
+    ) -> Summary | None:
         summaries: list[Summary] = []
         output = _Output(answers)
-        operator = self.operators[spec.operator]
+        operator = self.operators[spec.operator, reads]
         attempt = f"{spec.run_prefix}{task}"
         with part_of_epoch(spec, self.place, self.environment, operator, attempt) as epoch:
-            for batch in epoch.run(rows, summaries.append):
+            for batch in epoch.read(rows) if reads else epoch.run(rows, summaries.append):
                 output.add(batch)
         output.flush()
-        return summaries[0]
+        return None if reads else summaries[0]
 
 
 class _Output:
