@@ -22,26 +22,30 @@ pytestmark = pytest.mark.cluster
 
 
 def standing(query: Any) -> StandingTasks:
-    """The standing tasks of a query."""
+    """The standing tasks of a query; None if each epoch is a job."""
     found: StandingTasks = query.dataflow.epochs.ports.jobs.standing
     return found
 
 
-def started(frame: DataFrame, sink: Any, mode: str = "append") -> Any:
-    """A query that uses them."""
-    writer = binshift.writeStream(frame, bins=16, workers=2)
+def started(frame: DataFrame, sink: Any, mode: str = "append", *, stands: bool = True) -> Any:
+    """A query that uses them, or does not."""
+    writer = binshift.writeStream(frame, bins=16, workers=2, standing_tasks=stands)
     return writer.outputMode(mode).foreachBatch(sink).start()
 
 
-@pytest.mark.parametrize("kill", [None, "commit.before", "commit.after"])
+@pytest.mark.parametrize(
+    ("kill", "stands"),
+    [(None, True), ("commit.before", True), ("commit.after", True), ("commit.before", False)],
+    ids=["calm", "commit.before", "commit.after", "jobs"],
+)
 def test_a_chain_gives_what_spark_gives(
-    kill: str | None, session: SparkSession, cluster: LocalCluster, points: Path, tmp_path: Path
+    kill: str | None, stands: bool, session: SparkSession, cluster: LocalCluster, points: Path, tmp_path: Path
 ) -> None:
-    """Three operators, with a move in each step and an executor killed within S (I3, I5)."""
+    """Three operators, with a move in each step and an executor killed within S (I3, I5), in standing tasks and in Spark jobs."""
     folder = tmp_path / "in"
     rows: set[tuple[object, ...]] = set()
     sparks: set[tuple[object, ...]] = set()
-    query = started(totals(stream(session, folder)), keeper(rows))
+    query = started(totals(stream(session, folder)), keeper(rows), stands=stands)
     for step in range(STEPS):
         put(folder, step)
         if step == 3 and kill is not None:
@@ -51,7 +55,8 @@ def test_a_chain_gives_what_spark_gives(
     query.processAllAvailable()
     tasks = standing(query)
     query.stop()
-    assert tasks.epochs >= STEPS
+    assert (tasks.epochs if tasks else 0) >= (STEPS if stands else 0)
+    assert (tasks is not None) == stands
     theirs = totals(stream(session, folder)).writeStream.foreachBatch(keeper(sparks)).start()
     theirs.processAllAvailable()
     theirs.stop()
