@@ -25,7 +25,7 @@ CORE = {
     "test_cluster_odd_names": ["[plain]", "[structs]"],
     "test_cluster_plain_programs": ["rescaled", "[SQL]"],
     "test_cluster_progress": ["has_the_state"],
-    "test_cluster_queries": ["append_mode", "idle_stream", "replays_after_a_kill", "available_now"],
+    "test_cluster_queries": ["append_mode", "idle_stream", "replays_after_a_kill", "available_now", "does_not_wait"],
     "test_cluster_refusals": ["changed_window"],
     "test_cluster_rehearsal": ["made_up_row"],
     "test_cluster_restored": ["restored_backup"],

@@ -173,6 +173,14 @@ def test_a_dismissed_task_ends(driver: Driver) -> None:
     assert driver.ready("3").replies == ["end"]
 
 
+def test_a_plan_of_an_order_that_is_not_given_is_sent_again(driver: Driver) -> None:
+    """One task is ready for it and the other one is not: neither gets the order."""
+    driver.ready("1")
+    assert driver.given("1", 7, bytearray(b"plan"))[1] is not None
+    assert failed(driver.ask("1", "2")).startswith("Worker lost: the standing task of executor 2 has ended")
+    assert driver.given("1", 7, bytearray(b"plan"))[1] is not None
+
+
 def test_a_task_gets_a_plan_once(driver: Driver) -> None:
     """And again after it has failed, as it can have lost it; of many plans, the driver knows which ones a task has dropped."""
     driver.ready("1")

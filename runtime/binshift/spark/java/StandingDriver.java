@@ -149,11 +149,15 @@ public class StandingDriver implements ThreadSafeRpcEndpoint {
   /** Give each task its order, and wait for all answers. */
   public synchronized Object[] ask(String[] ids, Object[] orders) throws InterruptedException {
     Member[] asked = new Member[ids.length];
-    for (int i = 0; i < ids.length; i++) {
-      asked[i] = member(ids[i]);
-      if (asked[i].waiting == null) {
-        throw new Failed("Worker lost: the standing task of executor " + ids[i] + " is still busy with an earlier run");
+    try {
+      for (int i = 0; i < ids.length; i++) {
+        asked[i] = waiting(ids[i]);
       }
+    } catch (Failed error) {
+      for (int i = 0; i < ids.length; i++) {
+        forget(ids[i]);
+      }
+      throw error;
     }
     for (int i = 0; i < ids.length; i++) {
       asked[i].answer = null;
@@ -179,6 +183,22 @@ public class StandingDriver implements ThreadSafeRpcEndpoint {
         throw new Failed("Job 0 cancelled: the query is being stopped");
       }
       wait();
+    }
+  }
+
+  private Member waiting(String id) {
+    Member found = member(id);
+    if (found.waiting == null) {
+      throw new Failed("Worker lost: the standing task of executor " + id + " is still busy with an earlier run");
+    }
+    return found;
+  }
+
+  /** The plans of an order that was not given have to be given again. */
+  private void forget(String id) {
+    Member member = (Member) members.get(id);
+    if (member != null) {
+      member.code.clear();
     }
   }
 

@@ -119,7 +119,7 @@ public class StandingRows {
       } catch (InterruptedException error) {
         throw new IllegalStateException("the task is interrupted", error);
       } catch (ExecutionException error) {
-        throw (RuntimeException) error.getCause();
+        throw error.getCause() instanceof RuntimeException ? (RuntimeException) error.getCause() : new RuntimeException(error.getCause());
       }
     }
 

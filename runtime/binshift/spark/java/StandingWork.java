@@ -53,7 +53,7 @@ public class StandingWork {
       blocks.clear();
     }
     Object[] parts = (Object[]) order[4];
-    Lane[] lanes = new Lane[Math.max(1, Math.min(parts.length, Runtime.getRuntime().availableProcessors()))];
+    Lane[] lanes = new Lane[Math.max(1, Math.min(parts.length, lanes()))];
     byte[][] metrics = new byte[parts.length][];
     AtomicInteger next = new AtomicInteger();
     for (int i = 0; i < lanes.length; i++) {
@@ -69,6 +69,12 @@ public class StandingWork {
       names[i] = found.toArray(new String[found.size()]);
     }
     return new Object[] {names, metrics};
+  }
+
+  /** Task slots of the executor without this task's own and one for work in the background, but no more than it has CPUs. */
+  private static int lanes() {
+    int cpus = Runtime.getRuntime().availableProcessors();
+    return Math.min(cpus, StandingEnv.conf().getInt("spark.executor.cores", cpus) - 2);
   }
 
   private void run(Lane[] lanes) throws Exception {

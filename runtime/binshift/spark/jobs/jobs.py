@@ -78,7 +78,7 @@ class SparkJobs:
         if self.standing_cores is not None and not self.pipeline.is_observed:  # not yet with observed metrics
             name = f"{self.environment.query}-{self.term}"
             self.standing = StandingTasks(
-                self._beside, self.pipeline, self.jvm, self.environment, name, self.standing_cores
+                self._beside, self.pipeline, self.jvm, self.environment, self.watch, name, self.standing_cores
             )
         self._rehearsal = Rehearsal(self._beside, self.pipeline, self.jvm, self.environment, self.watch, self.term)
 

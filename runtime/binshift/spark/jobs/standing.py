@@ -1,9 +1,8 @@
 """Standing tasks: one on each executor, which run epochs as messages; a Spark job for each epoch costs more processor time.
 
-A standing task is the one task of a Spark job that lasts as long as its executor is used. The driver sends it orders over Spark's
-own RPC, and rows pass between tasks over Spark's own block transfer (see `StandingTask.java`), so both are authenticated and
-encrypted as the application's conf has it. A run of an epoch in standing tasks fails as a job would: with an error that the
-engine understands, after which the next run is a Spark job.
+A standing task is the one task of a Spark job that lasts as long as its executor is used. Orders pass over Spark's RPC, and rows over its block
+transfer (see `StandingTask.java`): both are authenticated and encrypted as the conf has it. A run fails as a job would, with an error that the
+engine understands, and the next run is a Spark job.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import functools
 import logging
 import pickle
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -25,6 +25,7 @@ from binshift.engine.epoch_plan import EpochPlan
 from binshift.engine.ports import Executor, Placement
 from binshift.errors import TaskFailed
 from binshift.model import BEFORE_FIRST, Worker
+from binshift.spark.jobs.watch import JobWatch
 from binshift.spark.plan.catalyst import analyzed, contains
 from binshift.spark.plan.pipeline import Pipeline
 from binshift.spark.session.executors import location
@@ -43,7 +44,7 @@ MESSAGE_CHARACTERS = 300
 INTERRUPTED = "java.lang.InterruptedException"
 """Spark interrupts the stream's thread when the query is stopped."""
 END_SECONDS_MAX = 5.0
-"""How long a task may take to end by itself."""
+"""How long tasks may take to end by themselves."""
 KEPT_BYTES = 1 << 20
 """Output of a task that the driver takes with its answer; a result of such parts is read without a Spark job."""
 OPAQUE_NODES = ("MapInArrow", "MapInPandas", "MapPartitions", "Sample")
@@ -65,6 +66,7 @@ class StandingTasks:
         pipeline: the compiled program.
         jvm: binshift's Java classes.
         environment: what tasks need.
+        watch: ends tasks whose executors are gone.
         name: of the query's term; names the driver's endpoint.
         cores: that an executor must have for a standing task.
         epochs: how many runs of epochs they have completed.
@@ -77,6 +79,7 @@ class StandingTasks:
     pipeline: Pipeline
     jvm: Jvm
     environment: Environment
+    watch: JobWatch
     name: str
     cores: int
     epochs: int = 0
@@ -100,17 +103,17 @@ class StandingTasks:
                     self._begin(self._calls, worker, executor)
 
     def _begin(self, calls: StandingCalls, worker: Worker, executor: Executor) -> None:
-        place = Place(worker, executor.host)
-        function = StandingFunction(place, self.environment, self._operators)
+        function = StandingFunction(Place(worker, executor.host), self.environment, self._operators)
 
         def run() -> None:
             context = self.spark.sparkContext
             context.setLocalProperty("spark.scheduler.pool", f"{POOL}-{self.environment.query}")
             context.addJobTag(self._tag)
             reason = "Worker lost: its standing task has ended"
-            try:
-                task = calls.task(self.spark, executor.id, location(executor))
-                task.mapInArrow(function, "id long").write.format("noop").mode("append").save()
+            try:  # if a worker is shut down, Spark has its task wait for another executor: the watch cancels it
+                with self.watch.over(f"standing-{executor.id}", {worker: executor}):
+                    task = calls.task(self.spark, executor.id, location(executor))
+                    task.mapInArrow(function, "id long").write.format("noop").mode("append").save()
             except Exception as error:  # outermost frame of a thread: an epoch that waits for the task gets it
                 reason = str(error)
                 log.debug("the standing task of worker %s ended: %s", worker, error)
@@ -169,10 +172,7 @@ class StandingTasks:
     def run(
         self, batch: DataFrame, plan: EpochPlan, specs: Sequence[EpochSpec], on: Placement, shared: ExitStack
     ) -> tuple[DataFrame, list[Summary]] | None:
-        """The result of an epoch, and its summaries; None where it needs a Spark job, and nothing has run.
-
-        ``shared`` releases rows that were kept for several readers.
-        """
+        """The result of an epoch, and its summaries; None where it needs a Spark job. ``shared`` releases rows kept for several readers."""
         if self.pipeline.batch in self.pipeline.shared:
             shared.callback(batch.persist().unpersist)
         self.busy, self.failures = True, self.failures + 1
@@ -239,8 +239,9 @@ class StandingTasks:
             return
         try:
             self._calls.driver.end()
+            deadline = time.monotonic() + END_SECONDS_MAX
             for thread in threads:
-                thread.join(END_SECONDS_MAX)
+                thread.join(max(0.0, deadline - time.monotonic()))
             if any(thread.is_alive() for thread in threads):
                 self.spark.sparkContext.cancelJobsWithTag(self._tag)
             self._calls.driver.close()
