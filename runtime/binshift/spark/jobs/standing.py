@@ -45,8 +45,8 @@ INTERRUPTED = "java.lang.InterruptedException"
 """Spark interrupts the stream's thread when the query is stopped."""
 END_SECONDS_MAX = 5.0
 """How long tasks may take to end by themselves."""
-KEPT_BYTES = 1 << 20
-"""Output of a task that the driver takes with its answer; a result of such parts is read without a Spark job."""
+KEPT_BYTES, KEPT_BYTES_OF_ALL = 1 << 20, 64 << 20
+"""Output of a task, and of all, that the driver takes with the answers; a result of such parts is read without a Spark job."""
 OPAQUE_NODES = ("MapInArrow", "MapInPandas", "MapPartitions", "Sample")
 """Nodes behind the last stage whose rows may differ from one time to the next."""
 
@@ -195,6 +195,7 @@ class StandingTasks:
         calls = cast(StandingCalls, self._calls)
         owners = [on.parts[worker].id for worker in plan.workers]
         readers = [executor.id for executor in on.readers] or owners
+        kept = min(KEPT_BYTES, KEPT_BYTES_OF_ALL // len(owners))
         filling, summaries = {self.pipeline.batch: batch}, list[Summary]()
         for number, stage in enumerate(self.pipeline.stages):
             template = stage.routed(plan.route, plan.workers)
@@ -211,7 +212,7 @@ class StandingTasks:
                 stage.merged,
                 read=read,
                 later=number > 0,
-                kept=KEPT_BYTES if number == len(self.pipeline.stages) - 1 else 0,
+                kept=kept if number == len(self.pipeline.stages) - 1 else 0,
             )
             if found is None:
                 self._end_for_good()
