@@ -27,6 +27,8 @@ BASE = "spark, 2 partitions"
 TARGETS = (
     Target("calm epoch over Spark's at 2 partitions", "over_spark", 0.8, of=lambda row: "bins" in row["system"]),
     Target("the same in standing tasks", "over_spark", 0.25, of=lambda row: "standing" in row["system"]),
+    Target("calm epoch in standing tasks, p50", "p50_s", 0.03, of=lambda row: "standing" in row["system"], unit=" s"),
+    Target("calm epoch in standing tasks, p99", "p99_s", 0.09, of=lambda row: "standing" in row["system"], unit=" s"),
     Target("the dream: calm epoch, p50", "p50_s", 0.2, of=lambda row: "bins" in row["system"], unit=" s"),
 )
 
