@@ -75,7 +75,7 @@ def worlds(folder: Path, *, quick: bool, drivers: int = 1, files: bool = False) 
 
     With ``files``, its results are parquet files; otherwise those of its own function.
     """
-    cluster = HurtCluster(folder / "cluster", WORKERS, 2 * drivers, f"{650 * drivers}m")
+    cluster = HurtCluster(folder / "cluster", WORKERS, 3 * drivers, f"{650 * drivers}m")
     cluster.points, cluster.timeout_seconds = folder / "points", 5 if quick else 12
     (folder / "points").mkdir()
     conf: dict[str, dict[str, Any]] = {
