@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from binshift.local import LocalCluster
+    from binshift.spark.plan.template import Templates
+    from binshift.spark.session.jvm import Jvm
 
 collect_ignore = ["faulty_disk_server.py"]
 """A separate program. Importing it loads libfuse, which may be missing; its tests are then skipped."""
@@ -76,6 +78,22 @@ def spark() -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module")
+def jvm(spark: SparkSession) -> Jvm:
+    """binshift's classes in the session's JVM."""
+    from binshift.spark.session.jvm import install
+
+    return install(spark)
+
+
+@pytest.fixture(scope="module")
+def templates(spark: SparkSession) -> Templates:
+    """Those of the session."""
+    from plan_world import templates_of
+
+    return templates_of(spark)
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from plan_world import clicks_stream, templates_of
+from plan_world import clicks_stream
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from stateless_calls import STATELESS, behind
@@ -13,7 +13,7 @@ from stateless_calls import STATELESS, behind
 from binshift.spark.plan.catalyst import analyzed, class_name
 from binshift.spark.plan.graph import cut
 from binshift.spark.plan.template import Templates
-from binshift.spark.session.jvm import Jvm, install
+from binshift.spark.session.jvm import Jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,18 +23,6 @@ PLANNED_BY_SPARK = {
     *("repartition", "subquery", "union"),
 }
 """Calls that are more than projections and filters."""
-
-
-@pytest.fixture(scope="module")
-def jvm(spark: SparkSession) -> Jvm:
-    """That of the session."""
-    return install(spark)
-
-
-@pytest.fixture(scope="module")
-def templates(spark: SparkSession) -> Templates:
-    """Those of the session."""
-    return templates_of(spark)
 
 
 def _local(frame: DataFrame) -> DataFrame:

@@ -94,6 +94,15 @@ def driver(spark: SparkSession) -> Iterator[Driver]:
     made.close()
 
 
+def both_answer(driver: Driver, asked: Question, answers: Future[list[str]]) -> None:
+    """Tasks 1 and 2 have got their orders, the first for the question ``asked``; the second answers first."""
+    assert asked.replied.wait(20)
+    driver.report("2", "done", 1, "b")
+    assert not answers.done()
+    driver.report("1", "done", 1, "a")
+    assert answers.result(20) == ["a", "b"]
+
+
 def failed(answers: Future[list[str]]) -> str:
     """Why an epoch has failed."""
     with pytest.raises(Py4JJavaError) as caught:
@@ -105,12 +114,8 @@ def test_an_epoch_has_the_answers_of_all_its_tasks(driver: Driver) -> None:
     """In the order in which they were asked, not in that of their answers."""
     first, second = driver.ready("1"), driver.ready("2")
     answers = driver.ask("1", "2")
-    assert first.replied.wait(20)
     assert second.replied.wait(20)
-    driver.report("2", "done", 1, "b")
-    assert not answers.done()
-    driver.report("1", "done", 1, "a")
-    assert answers.result(20) == ["a", "b"]
+    both_answer(driver, first, answers)
 
 
 def test_a_lost_answer_is_a_failed_run(driver: Driver) -> None:
@@ -136,11 +141,7 @@ def test_the_answer_of_an_earlier_run_is_not_taken_for_the_next(driver: Driver) 
     again = driver.report("1", "done", 1, "late")
     assert driver.areReady("1,2")
     answers = driver.ask("1", "2")
-    assert again.replied.wait(20)
-    driver.report("2", "done", 1, "b")
-    assert not answers.done()
-    driver.report("1", "done", 1, "a")
-    assert answers.result(20) == ["a", "b"]
+    both_answer(driver, again, answers)
 
 
 def test_a_task_that_comes_twice_replaces_the_first(driver: Driver) -> None:

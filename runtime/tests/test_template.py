@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from plan_world import clicks_stream, templates_of
+from plan_world import clicks_stream
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from stateless_calls import STATELESS, behind
@@ -16,7 +16,7 @@ from binshift.spark.plan.catalyst import analyzed, sequence
 from binshift.spark.plan.graph import cut
 from binshift.spark.plan.pipeline import Pipeline
 from binshift.spark.plan.template import Templates
-from binshift.spark.session.jvm import Jvm, install
+from binshift.spark.session.jvm import Jvm
 from binshift.spark.stages.compiling import compile_program
 
 if TYPE_CHECKING:
@@ -24,18 +24,6 @@ if TYPE_CHECKING:
 
 AT = datetime(2024, 3, 1, 12, tzinfo=UTC)
 NOWHERE = ("executor_nowhere_0",)
-
-
-@pytest.fixture(scope="module")
-def jvm(spark: SparkSession) -> Jvm:
-    """That of the session."""
-    return install(spark)
-
-
-@pytest.fixture(scope="module")
-def templates(spark: SparkSession) -> Templates:
-    """Those of the session."""
-    return templates_of(spark)
 
 
 @pytest.fixture(scope="module")

@@ -2,9 +2,8 @@
 
 Spark implements these ports in `binshift.spark`, the simulator in `simulator`. A port carries things out and reports
 what came of it; everything that is decided (runs again, takes over, gives up, waits) is decided by the loops above it.
-Errors that leave a port are of the tree in `binshift.errors`, so a loop never reads a message. A second implementation of
-`Jobs`, with standing tasks instead of one job an epoch, may take the place of the first for any single run: it gets the same
-specs and returns the same summaries.
+Errors that leave a port are of the tree in `binshift.errors`, so a loop never reads a message. Whether a run of an epoch is a
+Spark job or messages to standing tasks is decided below `Jobs`: both get the same specs and return the same summaries.
 """
 
 from __future__ import annotations

@@ -36,7 +36,6 @@ cycle has more, at the same distance."""
 CYCLE_EPOCHS_MAX = 1024
 """But not longer than this, or than the least requested cycle: the driver keeps the records of a cycle in memory."""
 
-
 BIN_BYTES_MIN = 64
 """What a bin counts for at least, so that empty ones are written in turn like others."""
 

@@ -16,15 +16,13 @@ from test_cluster_chains import ROWS, STEPS, held, keeper, kill_executor_of, put
 import binshift
 from binshift.errors import UserFunctionFailed
 from binshift.local import LocalCluster
-from binshift.spark.jobs.standing import StandingTasks
 
 pytestmark = pytest.mark.cluster
 
 
-def standing(query: Any) -> StandingTasks:
-    """The standing tasks of a query; None if each epoch is a job."""
-    found: StandingTasks = query.dataflow.epochs.ports.jobs.standing
-    return found
+def standing(query: Any) -> Any:
+    """The `StandingTasks` of a query; None if each epoch is a job."""
+    return query.dataflow.epochs.ports.jobs.standing
 
 
 def started(frame: DataFrame, sink: Any, mode: str = "append", *, stands: bool = True) -> Any:

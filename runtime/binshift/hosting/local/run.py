@@ -39,8 +39,9 @@ from binshift.spark.session.failures import without_java
 STEP_SECONDS: Final = 0.25
 CHECKPOINT_VARIABLE: Final = "BINSHIFT_CHECKPOINT"
 CORES_MIN: Final = 2
-CORES: Final = 3
 """Background jobs need a task slot of their own."""
+CORES: Final = 3
+"""And so does a standing task."""
 CORES_MAX: Final = 64
 STOP_SECONDS_MAX: Final = 60.0
 """How long a query may take to finish its epoch."""

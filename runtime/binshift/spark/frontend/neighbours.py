@@ -136,5 +136,6 @@ _lock = threading.Lock()
 def of(context: SparkContext) -> Neighbours:
     """The queries of an application."""
     with _lock:
-        cpus = int(str(context.getConf().get("spark.task.cpus", "1")))
-        return _applications.setdefault(context, Neighbours(cpus))
+        if context not in _applications:
+            _applications[context] = Neighbours(int(str(context.getConf().get("spark.task.cpus", "1"))))
+        return _applications[context]

@@ -48,17 +48,22 @@ public class StandingBlocks {
     return id.name();
   }
 
-  /** Host, port, executor and name of each block of this executor, in turn. */
-  public static Object[] own(String[] names) {
-    BlockManagerId me = manager().blockManagerId();
+  /** Host, port, executor and name of each block of an executor, in turn, as read takes them. */
+  public static Object[] located(String host, int port, String executor, String[] names) {
     Object[] found = new Object[4 * names.length];
     for (int i = 0; i < names.length; i++) {
-      found[4 * i] = me.host();
-      found[4 * i + 1] = Integer.valueOf(me.port());
-      found[4 * i + 2] = me.executorId();
+      found[4 * i] = host;
+      found[4 * i + 1] = Integer.valueOf(port);
+      found[4 * i + 2] = executor;
       found[4 * i + 3] = names[i];
     }
     return found;
+  }
+
+  /** The same of this executor. */
+  public static Object[] own(String[] names) {
+    BlockManagerId me = manager().blockManagerId();
+    return located(me.host(), me.port(), me.executorId(), names);
   }
 
   /** Remove all of them. */

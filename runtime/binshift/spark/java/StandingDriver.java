@@ -36,16 +36,9 @@ public class StandingDriver implements ThreadSafeRpcEndpoint {
       return "executor_" + host + "_" + executor;
     }
 
-    /** Host, port, executor and name of each of its blocks, in turn. */
+    /** Where its blocks are; see StandingBlocks. */
     public Object[] blocks(String[] names) {
-      Object[] found = new Object[4 * names.length];
-      for (int i = 0; i < names.length; i++) {
-        found[4 * i] = host;
-        found[4 * i + 1] = Integer.valueOf(port);
-        found[4 * i + 2] = executor;
-        found[4 * i + 3] = names[i];
-      }
-      return found;
+      return StandingBlocks.located(host, port, executor, names);
     }
   }
 

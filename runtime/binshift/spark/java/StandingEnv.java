@@ -16,8 +16,8 @@ import org.apache.spark.serializer.Serializer;
 import org.apache.spark.storage.BlockManager;
 
 /**
- * Threads, and the parts of Spark's environment, in the driver and in executors. Its class names classes that Spark does not ship, so neither the
- * run-time compiler nor reflection can list its methods; single methods can be called.
+ * The parts of Spark's environment, in the driver and in executors, and threads. The environment's class names classes that Spark does not
+ * ship, so neither the run-time compiler nor reflection can list its methods; single methods can be called.
  */
 public class StandingEnv {
   private static final ConcurrentHashMap METHODS = new ConcurrentHashMap();

@@ -12,7 +12,7 @@ import org.apache.spark.sql.types.StructType;
 import scala.collection.immutable.Seq;
 
 /**
- * What tasks compute before an exchange: an RDD over inputs, of which each epoch sends the RDDs. A task gets the partitions that it shall
+ * What tasks compute before an exchange: an RDD over inputs, of which each epoch sends the RDDs. A task gets the partitions that it has to
  * compute, with those of the inputs that they read. Raw types: the run-time compiler infers no generics.
  */
 public class StandingReads {
@@ -66,14 +66,10 @@ public class StandingReads {
     return any;
   }
 
-  /** Let the readers compute everything; sources gets, for each owner, where its rows of this exchange are. */
+  /** Let the readers compute everything; sources gets, for each owner, where its rows of this exchange are. sent: the inputs, as bytes. */
   public void send(
-      StandingDriver driver, RDD[] inputs, String[] readers, int owners, Object[][][] sources, int exchange, boolean later)
+      StandingDriver driver, RDD[] inputs, byte[][] sent, String[] readers, int owners, Object[][][] sources, int exchange, boolean later)
       throws Exception {
-    byte[][] sent = new byte[inputs.length][];
-    for (int i = 0; i < inputs.length; i++) {
-      sent[i] = inputs[i] == null ? null : StandingContext.bytes(inputs[i]);
-    }
     ArrayList[] shares = new ArrayList[readers.length];
     for (int i = 0; i < shares.length; i++) {
       shares[i] = new ArrayList();

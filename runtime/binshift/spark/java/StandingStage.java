@@ -120,9 +120,13 @@ public class StandingStage {
     if (stage == null) {
       return null;
     }
+    byte[][] sent = new byte[rows.length][];
+    for (int i = 0; i < rows.length; i++) {
+      sent[i] = rows[i] == null ? null : StandingContext.bytes(rows[i]);
+    }
     Object[][][] sources = new Object[owners.length][stage.before.length][];
     for (int i = 0; i < stage.before.length; i++) {
-      stage.before[i].send(driver, rows, readers, owners.length, sources, i, later || i > 0);
+      stage.before[i].send(driver, rows, sent, readers, owners.length, sources, i, later || i > 0);
     }
     return stage.receive(driver, session, owners, sources, orders, schema, kept);
   }
