@@ -58,15 +58,19 @@ def listed() -> int:
 
 
 def _chosen(parser: argparse.ArgumentParser, default: Sequence[str]) -> None:
-    names = sorted(QUERIES)
-    parser.add_argument(
-        "queries", nargs="*", choices=[*names, []], default=list(default), metavar="QUERY", help="of `list`"
-    )
+    # `choices` would compare the whole default list with each choice.
+    parser.add_argument("queries", nargs="*", type=_known, default=list(default), metavar="QUERY", help="of `list`")
     parser.add_argument("--seed", type=int, default=1, help="of the generator")
     parser.add_argument("--bins", type=int, default=1024, help="of binshift's state")
     parser.add_argument("--group", type=int, default=100, help="event numbers are shuffled in groups of so many")
     parser.add_argument("--in-flight", type=int, default=100, help="auctions that are open at the same time")
     parser.add_argument("--event-rate", type=int, default=1000, help="events in a second of event time")
+
+
+def _known(name: str) -> str:
+    if name not in QUERIES:
+        raise argparse.ArgumentTypeError(f"no query is named {name!r}: use one of {', '.join(QUERIES)}")
+    return name
 
 
 def _correct(parser: argparse.ArgumentParser) -> None:
