@@ -118,10 +118,22 @@ def test_a_folder_that_cannot_be_read_is_skipped(tmp_path: Path) -> None:
     assert remove_abandoned(tmp_path / "nothing", NEW, 0.0) == []
 
 
-def test_a_meeting_leaves_nothing(tmp_path: Path) -> None:
-    """Both tasks of a rehearsal see each other, and the meeting folder is removed afterwards."""
-    for number in range(20):
-        place = tmp_path / f"warm.1.{number}-0"
-        with ThreadPoolExecutor(2) as tasks:
-            assert all(tasks.map(lambda task, place=place: warmup.rendezvous(place, task), range(2)))
-    assert list(tmp_path.iterdir()) == []
+def test_processes_of_a_rehearsal_meet(tmp_path: Path) -> None:
+    """All of a worker see each other, also more than two, and one that comes when the others have left does not wait."""
+    place = tmp_path / "warm.1.2-0"
+    with ThreadPoolExecutor(4) as tasks:
+        assert all(tasks.map(lambda process: warmup.rendezvous(place, process), range(4)))
+    began = time.monotonic()
+    assert warmup.rendezvous(place, 5)
+    assert time.monotonic() - began < warmup.RENDEZVOUS_SECONDS_MAX
+
+
+def test_meetings_that_are_over_are_removed(tmp_path: Path) -> None:
+    """The folders of earlier rehearsals go; those of this one stay, and so do stores."""
+    for name in ("warm.1.2-0", "warm.1.3-0", "counts-0"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "1").touch()
+    warmup.remove_meetings(tmp_path, "warm.1.3-", time.time())
+    assert len(list(tmp_path.iterdir())) == 3
+    warmup.remove_meetings(tmp_path, "warm.1.3-", time.time() + 2 * warmup.RENDEZVOUS_SECONDS_MAX + 1)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["counts-0", "warm.1.3-0"]

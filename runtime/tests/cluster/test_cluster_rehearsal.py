@@ -51,3 +51,23 @@ def test_no_python_function_sees_a_made_up_row(session: SparkSession, tmp_path: 
 
     assert _counted(session, noted("word"), tmp_path / "checkpoint") == set("123456789")
     assert sorted(note.name for note in notes.iterdir()) == [f"2026-01-0{day}" for day in range(1, 10)]
+
+
+def test_an_operator_that_a_plan_runs_twice(session: SparkSession, tmp_path: Path) -> None:
+    """The counts of a window are joined with their maximum; without reuse of exchanges, tasks of both meet in one rehearsal."""
+    session.conf.set("spark.sql.exchange.reuse", "false")
+    try:
+        rate = (
+            session.readStream.format("rate-micro-batch").option("rowsPerBatch", 20).option("numPartitions", 2).load()
+        )
+        word = (F.col("value") % 3).alias("word")
+        timed = rate.withWatermark("timestamp", "0 seconds")
+        counts = timed.groupBy(F.window("timestamp", "1 second"), word).count()
+        most = counts.groupBy("window").agg(F.max("count").alias("most"))
+        frame = counts.join(most, "window").where(F.col("count") == F.col("most"))
+        writer = binshift.writeStream(frame, bins=16, workers=2).outputMode("append")
+        query: Any = writer.option("checkpointLocation", str(tmp_path)).format("noop").start()
+        query.await_epoch(2)
+        query.stop()
+    finally:
+        session.conf.unset("spark.sql.exchange.reuse")

@@ -8,6 +8,7 @@ other: a rendezvous by files in the store's directory.
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Iterator
@@ -48,6 +49,7 @@ from binshift.spark.tasks.task import (
 )
 from binshift.store.abandoned import remove_abandoned
 
+MEETING = "warm"
 RENDEZVOUS_SECONDS_MAX = 10.0
 POLL_SECONDS = 0.01
 TASKS_PER_WORKER = 2
@@ -78,7 +80,9 @@ class WarmFunction:
         operator_from(self._operator)
         storage_of(self._environment.log)
         store_of(self._environment, self._name, place.worker).status()
-        rendezvous(store_path(self._environment, f"warm.{self._token}", place.worker), partition)
+        meeting = store_path(self._environment, f"{MEETING}.{self._token}", place.worker)
+        remove_meetings(meeting.parent, f"{MEETING}.{self._token}-", time.time())
+        rendezvous(meeting, os.getpid())
         for _ in batches:
             pass
         freeze_gc("warming up")
@@ -138,17 +142,30 @@ def runs_python(frame: DataFrame) -> bool:
     return "EvalPython" in plan.queryExecution().executedPlan().toString()
 
 
-def rendezvous(directory: Path, partition: int) -> bool:
-    """Wait until `TASKS_PER_WORKER` tasks have reached ``directory``; whether they did in time. The last one removes it."""
+def rendezvous(directory: Path, process: int) -> bool:
+    """Wait until `TASKS_PER_WORKER` processes have reached ``directory``; whether they did in time.
+
+    More can come, also when the others have left: a plan may run the same operator twice, even in one task.
+    """
     directory.mkdir(parents=True, exist_ok=True)
-    (directory / str(partition)).touch()
+    (directory / str(process)).touch()
     deadline = time.monotonic() + RENDEZVOUS_SECONDS_MAX
     while time.monotonic() < deadline:
         if len(list(directory.iterdir())) >= TASKS_PER_WORKER:
-            (directory / f"{partition}.met").touch()
-            with suppress(FileNotFoundError):  # both may act as the last
-                if sum(each.suffix == ".met" for each in directory.iterdir()) >= TASKS_PER_WORKER:
-                    shutil.rmtree(directory, ignore_errors=True)
             return True
         time.sleep(POLL_SECONDS)
     return False
+
+
+def remove_meetings(stores: Path, keep: str, now: float) -> None:
+    """Remove the folders of earlier rehearsals, in which no process waits any more.
+
+    Args:
+        stores: of the query.
+        keep: the prefix of this rehearsal's.
+        now: seconds since 1970.
+    """
+    for each in stores.glob(f"{MEETING}.*"):
+        with suppress(OSError):  # removed by another task
+            if not each.name.startswith(keep) and now - each.stat().st_mtime > 2 * RENDEZVOUS_SECONDS_MAX:
+                shutil.rmtree(each, ignore_errors=True)
