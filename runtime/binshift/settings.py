@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from binshift.errors import InvalidSettings
 from binshift.model import BINS_MAX
+from binshift.setting_values import Bounds, checked
 
 STRATEGIES: Final = ("AllAtOnce", "Fluid", "Batched", "Optimized")
 """How a plan may be cut into steps."""
@@ -41,15 +42,8 @@ MIB: Final = 1 << 20
 GIB: Final = 1 << 30
 
 
-@dataclass(frozen=True, slots=True)
-class _Bounds:
-    least: float = -math.inf
-    most: float = math.inf
-    choices: tuple[str, ...] = ()
-
-
 def _setting(default: Any, least: float = -math.inf, most: float = math.inf, choices: tuple[str, ...] = ()) -> Any:
-    return field(default=default, metadata={"bounds": _Bounds(least, most, choices)})
+    return field(default=default, metadata={"bounds": Bounds(least, most, choices)})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +83,11 @@ class Settings:
     latency_target_seconds: float = _setting(1.0, least=0.01)
     """Record latency, in seconds, that a migration tries to stay under; default 1.0, several ordinary epochs. Steps become
     smaller and rarer above it."""
+
+    max_epoch: float | None = _setting(None, least=0.05)
+    """How long an epoch should take at most, in seconds or with a unit (2, "2s", "500ms"); default none. Each epoch then takes no more
+    input than the measured cost per row allows, so that a backlog is worked off in epochs of that length, with flips in between.
+    Kafka and files can be bounded, and a source whose own limit of rows is set."""
 
     flips_per_epoch_max: int = _setting(1, least=1)
     """Steps that may flip in one epoch; default 1. More steps end a migration sooner, with a larger peak."""
@@ -218,38 +217,7 @@ def _unknown(place: str, given: str, names: Iterable[str], prefix: str = "") -> 
 def _checked(name: str, value: object, place: str) -> object:
     """The value in the setting's own type, or `InvalidSettings`."""
     kind, optional = _KINDS[name]
-    if value is None and optional:
-        return None
-    bounds: _Bounds = _BOUNDS[name]
-    parsed = _parsed(kind, value)
-    if parsed is None:
-        raise InvalidSettings(f"{place} is {value!r}; it must be {_WANTED[kind]}")
-    if isinstance(parsed, str) and bounds.choices:
-        matching = [choice for choice in bounds.choices if choice.lower() == parsed.lower()]
-        if not matching:
-            raise InvalidSettings(f"{place} is {value!r}; it must be one of {', '.join(bounds.choices)}")
-        return matching[0]
-    if isinstance(parsed, int | float) and not bounds.least <= parsed <= bounds.most:
-        most = "" if math.isinf(bounds.most) else f", at most {bounds.most}"
-        raise InvalidSettings(f"{place} is {value!r}; it must be at least {bounds.least}{most}")
-    return parsed
-
-
-def _parsed(kind: type, value: object) -> bool | int | float | str | None:
-    """None if the value does not have the type; text is parsed, as options and conf are text."""
-    if kind is str:
-        return value if isinstance(value, str) and value else None
-    if kind is bool:
-        given = value.lower() if isinstance(value, str) else value
-        known = {"true": True, "false": False}.get(given) if isinstance(given, str) else given
-        return known if isinstance(known, bool) else None
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    try:
-        number = int(value) if kind is int and isinstance(value, int | str) else float(value)
-    except ValueError:
-        return None
-    return number if isinstance(number, kind) and math.isfinite(number) else None
+    return None if value is None and optional else checked(kind, value, _BOUNDS[name], place)
 
 
 def _kind(annotation: Any) -> tuple[type, bool]:
@@ -261,9 +229,3 @@ _NAMES: Final = tuple(each.name for each in fields(Settings))
 _BY_LOWER: Final = {option_of(name)[len(OPTION_PREFIX) :].lower(): name for name in _NAMES}
 _KINDS: Final = {name: _kind(annotation) for name, annotation in typing.get_type_hints(Settings).items()}
 _BOUNDS: Final = {each.name: each.metadata["bounds"] for each in fields(Settings)}
-_WANTED: Final = {
-    bool: "true or false",
-    float: "a finite number",
-    int: "a whole number",
-    str: "a text that is not empty",
-}

@@ -84,9 +84,9 @@ class Played:
         nothing = cast(Any, None)
         dataflow = Dataflow(nothing, cast(Any, Coordinator()), nothing, self.epochs, nothing)
         self.query = StreamingQuery(
-            cast(Any, self.stream), nothing, dataflow, Reports(deque()), lambda: None, lambda: None
+            cast(Any, self.stream), nothing, dataflow, Reports(deque()), nothing, lambda: None, lambda: None
         )
-        callback = BatchCallback(self.epochs, nothing)
+        callback = BatchCallback(self.epochs, nothing, lambda: None)
         self.stream.thread = threading.Thread(target=lambda: callback.epoch(nothing, 0), daemon=True)
         self.stream.thread.start()
 
@@ -137,7 +137,7 @@ def test_an_interrupted_job_ends_with_a_short_error() -> None:
     def interrupted() -> None:
         raise Interrupted
 
-    callback = BatchCallback(OneFunction(interrupted), cast(Any, None))
+    callback = BatchCallback(OneFunction(interrupted), cast(Any, None), lambda: None)
     with pytest.raises(EpochFailed) as raised:
         callback.epoch(cast(Any, None), 0)
     assert str(raised.value).endswith(INTERRUPTED)

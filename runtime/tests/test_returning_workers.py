@@ -13,6 +13,7 @@ from binshift.control import read_model
 from binshift.engine.dataflow import Dataflow
 from binshift.model import Worker
 from binshift.spark.frontend.dataflow import StreamingQuery
+from binshift.spark.jobs.input_meter import InputMeter
 from binshift.spark.session.progress import Reports
 from simulator import SimulatedCluster
 
@@ -24,7 +25,7 @@ def query(cluster: SimulatedCluster, executors: dict[Worker, str]) -> StreamingQ
     dataflow = Dataflow(targets(cluster).log, cluster.driver.coordinator, targets(cluster), *parts)
     stream: Any = SimpleNamespace(_jsq=None, isActive=True, awaitTermination=lambda: None)
     spark: Any = None
-    return StreamingQuery(stream, spark, dataflow, Reports(deque()), lambda: None, lambda: None)
+    return StreamingQuery(stream, spark, dataflow, Reports(deque()), InputMeter(None, None), lambda: None, lambda: None)
 
 
 def test_who_has_just_registered_is_told() -> None:

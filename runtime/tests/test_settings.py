@@ -69,7 +69,7 @@ def test_text_and_value_mean_the_same(name: str, data: st.DataObject) -> None:
         value = 1 << data.draw(st.integers(0, 20))
     elif name == "copy_duty":
         value = data.draw(st.floats(0.01, 1.0))
-    elif isinstance(default, float):
+    elif isinstance(default, float) or name == "max_epoch":
         value = data.draw(st.floats(1.0, 1e6))
     elif isinstance(default, int) or name == "workers":
         value = data.draw(st.integers(1 << 20, 1 << 40)) if name.endswith("bytes") else data.draw(st.integers(1, 1000))
@@ -143,3 +143,18 @@ def test_settings_are_checked_when_made_directly() -> None:
         Settings(batch_size=0)
     with pytest.raises(InvalidSettings, match="batch_size is 0"):
         dataclasses.replace(Settings(), batch_size=0)
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds"), [("2s", 2.0), ("500ms", 0.5), ("1.5", 1.5), ("1 min", 60.0), ("1h", 3600.0)]
+)
+def test_durations_have_units(given: str, seconds: float) -> None:
+    """Text can have the units of Spark and Kubernetes; without one it is in seconds."""
+    assert resolve({"spark.binshift.maxEpoch": given}).max_epoch == seconds
+
+
+@pytest.mark.parametrize("given", ["2 days", "s", "1.2.3s", "nan", "-2s"])
+def test_wrong_durations_are_rejected(given: str) -> None:
+    """The message has the value and what it must be."""
+    with pytest.raises(InvalidSettings, match=r"maxEpoch' is '.*'; it must be"):
+        resolve({"spark.binshift.maxEpoch": given})

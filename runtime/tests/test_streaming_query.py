@@ -13,6 +13,7 @@ from test_query_stopping import Coordinator, OneFunction
 import binshift
 from binshift.engine.dataflow import Dataflow
 from binshift.spark.frontend.dataflow import StreamingQuery
+from binshift.spark.jobs.input_meter import InputMeter
 from binshift.spark.session.progress import Reports
 
 
@@ -44,7 +45,9 @@ def test_a_query_has_the_type_of_a_pyspark_query(spark: SparkSession, tmp_path: 
     underlying = spark.readStream.text(str(tmp_path)).writeStream.format("noop").queryName("typed").start()
     nothing = cast(Any, None)
     dataflow = Dataflow(nothing, cast(Any, Coordinator()), nothing, OneFunction(lambda: None), nothing)
-    query = StreamingQuery(underlying, spark, dataflow, Reports(deque()), lambda: None, lambda: None)
+    query = StreamingQuery(
+        underlying, spark, dataflow, Reports(deque()), InputMeter(None, None), lambda: None, lambda: None
+    )
     try:
         assert isinstance(query, binshift.StreamingQuery)
         assert spark_program(query) == spark_program(underlying)

@@ -32,14 +32,15 @@ PURE = {
         "binset",
         "errors",
         "invariants",
+        "load",
         "migration",
         "model",
         "pacing",
         "planner",
         "rescale",
         "routing",
-        "settings",
     ),
+    *("setting_values", "settings"),
     *("memory", "ports", "seating", "strategies", "decide", "status"),
 }
 """Modules (or packages) that only compute; the last two are the operator's."""

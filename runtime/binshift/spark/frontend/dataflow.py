@@ -26,6 +26,7 @@ from binshift.model import Bin, Epoch, Worker
 from binshift.routing import Route
 from binshift.spark.frontend.query_errors import failing, of_query
 from binshift.spark.frontend.stopping import abort_query, stop_query
+from binshift.spark.jobs.input_meter import InputMeter
 from binshift.spark.session.progress import Reports, filled
 
 POLL_SECONDS = 0.02
@@ -46,6 +47,7 @@ class StreamingQuery(SparkStreamingQuery):
         spark: SparkSession,
         dataflow: Dataflow,
         reports: Reports,
+        meter: InputMeter,
         stop_background: Callable[[], None],
         close: Callable[[], None],
     ) -> None:
@@ -57,7 +59,7 @@ class StreamingQuery(SparkStreamingQuery):
         self._coordinator = dataflow.coordinator
         self._targets = dataflow.targets
         self._epochs = dataflow.epochs
-        self._reports = reports
+        self._reports, self.input = reports, meter
         self._stop_background, self._close = stop_background, close
         self._ending, self._ended = threading.Lock(), False
         self._coordinator.migrations.running = lambda: self.isActive

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import shutil
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,14 +16,12 @@ from binshift.engine.migration_options import MigrationOptions
 from binshift.engine.migrations import MigrationPolicy
 from binshift.engine.ports import Executor, Ports
 from binshift.engine.rhythm import EPOCHS_PER_SECOND
-from binshift.errors import InvalidSettings, Retryable
 from binshift.log.log import Log
 from binshift.log.records.owners import OWNER_VARIABLE, Heartbeat
 from binshift.log.storage.contract import Storage
 from binshift.log.storage.opening import open_storage
 from binshift.migration import Limits
 from binshift.model import Worker
-from binshift.settings import Settings
 from binshift.spark import conf
 from binshift.spark.adoption import adopting
 from binshift.spark.adoption.adopting import Adoption
@@ -34,8 +30,10 @@ from binshift.spark.frontend.dataflow import StreamingQuery
 from binshift.spark.frontend.definition import Definition
 from binshift.spark.frontend.host import Host
 from binshift.spark.frontend.opening import open_log
+from binshift.spark.frontend.starting import await_executors, warm
 from binshift.spark.frontend.threads import BackgroundThread, BatchCallback
 from binshift.spark.jobs.batches import SparkBatches, with_nudge_source
+from binshift.spark.jobs.input_meter import InputMeter
 from binshift.spark.jobs.jobs import SparkJobs
 from binshift.spark.jobs.output import Output
 from binshift.spark.jobs.watch import JobWatch
@@ -48,10 +46,6 @@ from binshift.spark.stages.compiling import compile_program
 from binshift.spark.tasks.task import Environment
 from binshift.store.opening import StoreSettings
 from binshift.worker.messages import LogLocation
-
-logger = logging.getLogger(__name__)
-
-POLL_SECONDS = 0.05
 
 
 def start(definition: Definition, host: Host) -> StreamingQuery:
@@ -103,7 +97,7 @@ def _parts(
     spark, settings = definition.frame.sparkSession, definition.settings
     view = ExecutorView(spark.sparkContext, java)
     host.recorded(frozenset(log.index.route.workers if log.index.route else ()))
-    executors = _await_executors(view, log, settings)
+    executors = await_executors(view, log, settings)
     neighbours.of(spark.sparkContext).check_slots(executors)
     if adoption is not None:
         adoption.write(log, files, sorted(executors)[: settings.workers])
@@ -139,18 +133,23 @@ class _Parts:
         name = f"{self.log.format.query}-{self.log.term}"
         jobs = self._jobs()
         dataflow = self._dataflow(jobs, name)
-        _warm(jobs, self.executors)
+        warm(jobs, self.executors)
         dataflow.coordinator.migrations.mark_warm(frozenset(self.executors))
         dataflow.resume()
         reports = Reports(dataflow.epochs.timings, jobs.observed)
         progress.publish(self.log.format.query, reports)
-        query = self._stream(dataflow, name)
+        definition, id = self.definition, self.log.format.query
+        meter = InputMeter.of(self.java, self.pipeline.source, id, definition.settings.max_epoch, len(self.executors))
+        query = self._stream(dataflow, name, meter)
         thread = BackgroundThread(dataflow.background, jobs)
         thread.start()
-        return StreamingQuery(query, self.spark, dataflow, reports, thread.stop, lambda: self._close(jobs, name))
+        return StreamingQuery(
+            query, self.spark, dataflow, reports, meter, thread.stop, lambda: self._close(jobs, name, meter)
+        )
 
-    def _close(self, jobs: SparkJobs, name: str) -> None:
+    def _close(self, jobs: SparkJobs, name: str, meter: InputMeter) -> None:
         jobs.close()
+        meter.close()
         self.watch.close()
         self.java.forget(name)
         self.heartbeat.stop()
@@ -197,8 +196,8 @@ class _Parts:
             manifest_every_epochs=settings.manifest_every_epochs,
         )
 
-    def _stream(self, dataflow: Dataflow, name: str) -> Any:
-        callback = BatchCallback(dataflow.epochs, self.java)
+    def _stream(self, dataflow: Dataflow, name: str, meter: InputMeter) -> Any:
+        callback = BatchCallback(dataflow.epochs, self.java, lambda: meter.epoch(dataflow.epochs.timings[-1]))
         source = with_nudge_source(self.pipeline.source, self.spark, name)
         location = self.definition.checkpoint_location
         writer = source.writeStream.foreachBatch(callback.epoch).option("checkpointLocation", location)
@@ -208,40 +207,3 @@ class _Parts:
             writer = writer.trigger(**self.definition.trigger)  # type: ignore[arg-type]
         with self.java.checkpoint_files(self.spark, location):
             return writer.start()
-
-
-def _warm(jobs: SparkJobs, executors: Mapping[Worker, Executor]) -> None:
-    """Rehearse before the first epoch; the first epoch handles an executor that is lost meanwhile."""
-    try:
-        jobs.rehearse(executors)
-    except Retryable as lost:
-        logger.warning("the rehearsal ended early: %s", lost)
-
-
-def _await_executors(view: ExecutorView, log: Log, settings: Settings) -> Mapping[Worker, Executor]:
-    """Wait for the executors the first epoch needs: the recorded workers, or as many as a new query starts with.
-
-    Lost recorded workers do not block the others: the first epoch moves their bins to the registered workers.
-
-    Raises:
-        InvalidSettings: no executor registered, or too few for a new query.
-    """
-    route = log.index.route
-    deadline = time.monotonic() + settings.executor_wait_seconds
-    while True:
-        executors = view.alive()
-        wanted = set(route.workers) if route is not None else set()
-        if wanted <= executors.keys() and len(executors) >= (1 if route else settings.workers or 1):
-            return executors
-        if time.monotonic() > deadline:
-            if route is not None and executors:
-                logger.warning(
-                    "workers %s are not registered: the query starts without them", sorted(wanted - executors.keys())
-                )
-                return executors
-            need = f"workers {sorted(wanted)}" if wanted else f"{settings.workers or 1} workers"
-            raise InvalidSettings(
-                f"the query needs executors for {need}; after {settings.executor_wait_seconds:.0f} s it has "
-                f"{sorted(executors)}. Start more, or set binshift.workers"
-            )
-        time.sleep(POLL_SECONDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 from py4j.protocol import Py4JJavaError
 from pyspark import inheritable_thread_target
@@ -23,13 +24,14 @@ It must be short: Spark matches it with a regular expression that takes a Java s
 class BatchCallback:
     """The epoch loop's side: called by the thread of Spark's stream."""
 
-    def __init__(self, epochs: EpochLoop[DataFrame], jvm: Jvm) -> None:
-        self._epochs, self._jvm = epochs, jvm
+    def __init__(self, epochs: EpochLoop[DataFrame], jvm: Jvm, recorded: Callable[[], None]) -> None:
+        self._epochs, self._jvm, self._recorded = epochs, jvm, recorded
 
     def epoch(self, batch: DataFrame, batch_id: int) -> None:
         """The `foreachBatch` function. Its errors are short and typed; while the query is being stopped, it waits for that."""
         try:
             if self._epochs.run(batch, Epoch(batch_id)):
+                self._recorded()
                 return
             self._jvm.await_interrupt(STOP_SECONDS_MAX)
         except Py4JJavaError as error:

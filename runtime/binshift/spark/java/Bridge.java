@@ -164,6 +164,10 @@ public class Bridge {
     return tracker.currentWatermark();
   }
 
+  public SourceLimits sourceLimits(SparkSession session, String query, long first) {
+    return new SourceLimits(session, query, first);
+  }
+
   public void wakeUp(String source, boolean requireFinalEpoch) {
     NudgeSource.wakeUp(source, requireFinalEpoch);
   }

@@ -24,7 +24,7 @@ SOURCES = (
         "StandingTask",
         "StandingStage",
     ),
-    *("AggregateBuffer", "BufferedAggregate", "Bridge", "LocalCheckpointFiles"),
+    *("AggregateBuffer", "BufferedAggregate", "SourceLimits", "Bridge", "LocalCheckpointFiles"),
 )
 """In an order in which a class uses only those before it."""
 
