@@ -19,11 +19,14 @@ from binshift.model import Epoch
 SIZE_SAMPLES = 8
 """Epochs kept of each size, the newest: a steady load must not push out the smaller epochs that show the fixed part."""
 
-SAMPLE_EPOCHS_MAX = 20_000
-"""Epochs after which one is forgotten: the cost of a row changes as state grows."""
+SAMPLE_EPOCHS_MAX = 500_000
+"""Epochs after which one is forgotten. A load can be steady for hours, and only smaller epochs show the fixed part."""
 
 WARMING_EPOCHS = 3
 """First epochs of a driver, which are not counted: code is compiled in them."""
+
+APART = 2.0
+"""Sizes that differ by less show mostly noise."""
 
 NEWEST = 8
 """Epochs that show what a row costs now."""
@@ -34,6 +37,19 @@ TELLING_MIN = 3
 
 GROWTH_MAX = 4.0
 """How many times larger than any known one an epoch can be allowed to be: the model is not trusted further."""
+
+RATE_SECONDS = (0.0, 2.0, 10.0)
+"""Windows over which arriving rows are counted, the first one the newest epoch alone; the largest rate counts, so that a rise shows soon."""
+
+RATE_SECONDS_MIN = 0.3
+"""Shorter windows show mostly noise."""
+
+IDLE_SECONDS = 2.0
+"""A stream without an epoch for so long has no input."""
+
+AT_BOUND = 0.9
+AT_BOUND_EPOCHS = 2
+"""An epoch is at its bound with nine tenths of its rows (files are not divided); one such epoch can be chance."""
 
 FIRST_ROWS = 10_000
 """Rows per worker of an epoch before any cost is known."""
@@ -67,6 +83,11 @@ class EpochLoad:
     bound: int | None = None
 
     @property
+    def began(self) -> float:
+        """When it was triggered."""
+        return self.ended - self.seconds
+
+    @property
     def total(self) -> int:
         """Rows from all sources."""
         return sum(self.rows)
@@ -74,10 +95,15 @@ class EpochLoad:
 
 @dataclass(frozen=True, slots=True)
 class EpochCost:
-    """The cost of an epoch: ``fixed`` seconds, and ``per_row`` for each row of its busiest worker."""
+    """The cost of an epoch: ``fixed`` seconds, and ``per_row`` for each row of a worker.
+
+    Attributes:
+        certain: epochs of different sizes have shown which part is fixed; else ``per_row`` can be far too high.
+    """
 
     fixed: float
     per_row: float
+    certain: bool = True
 
     def seconds(self, rows: float, workers: int) -> float:
         """How long an epoch with so many rows takes on so many workers.
@@ -125,6 +151,11 @@ class EpochCosts:
             del self._sizes[each]
 
     @property
+    def measured(self) -> int:
+        """Epochs that count."""
+        return max(0, self._seen - WARMING_EPOCHS)
+
+    @property
     def largest(self) -> float:
         """Rows per worker of the largest known epoch; 0 without one."""
         return max((_rows(each) for kept in self._sizes.values() for each in kept), default=0.0)
@@ -137,14 +168,14 @@ class EpochCosts:
         )
         if not points or points[-1][0] <= 0:
             return None
-        slopes = [(t2 - t1) / (x2 - x1) for (x1, t1), (x2, t2) in combinations(points, 2) if x2 > x1]
+        slopes = [(t2 - t1) / (x2 - x1) for (x1, t1), (x2, t2) in combinations(points, 2) if x2 > APART * x1]
         rows, seconds = points[-1]
         per_row = min(max(median(slopes), 0.0), seconds / rows) if slopes else seconds / rows
         fixed = max(0.0, min(median(t - per_row * x for x, t in points), *(each.seconds for each in self._newest)))
         telling = [each for each in self._newest if each.total and each.seconds > TELLING * fixed]
         if len(telling) >= TELLING_MIN:
             per_row = median((each.seconds - fixed) / _rows(each) for each in telling)
-        return EpochCost(fixed, per_row)
+        return EpochCost(fixed, per_row, certain=bool(slopes))
 
     def rows_within(self, seconds: float, workers: int) -> int | None:
         """The rows of an epoch that should take at most ``seconds``; None before anything is known."""
@@ -163,6 +194,59 @@ def bound_rows(costs: EpochCosts, max_seconds: float, workers: int) -> int:
 
 def _rows(epoch: EpochLoad) -> float:
     return epoch.total / epoch.workers
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How loaded a dataflow is.
+
+    Attributes:
+        at: when, in seconds since 1970.
+        cost: of its epochs; None before it is known.
+        measured: epochs behind that.
+        rows_per_second: that arrive at the sources; None before two epochs.
+        behind: rows that the sources have beyond those taken; None where no source knows.
+        at_bound: whether the newest epochs took as much as they were allowed to.
+        epoch_seconds: of the newest epoch; None before one.
+        workers: that own bins.
+    """
+
+    at: float
+    cost: EpochCost | None
+    measured: int
+    rows_per_second: float | None
+    behind: int | None
+    at_bound: bool
+    epoch_seconds: float | None
+    workers: int
+
+
+def load_of(epochs: Sequence[EpochLoad], costs: EpochCosts, now: float) -> Load:
+    """The load as the newest epochs show it; ``now``: seconds since 1970."""
+    if not epochs:
+        return Load(now, costs.cost, costs.measured, None, None, False, None, 1)
+    newest = epochs[-1]
+    rates = [rate for seconds in RATE_SECONDS if (rate := _arriving(epochs, now - seconds, now)) is not None]
+    recent = epochs[-AT_BOUND_EPOCHS:]
+    at_bound = all(each.bound is not None and each.total >= AT_BOUND * each.bound for each in recent)
+    rate = max(rates, default=None)
+    return Load(now, costs.cost, costs.measured, rate, newest.behind, at_bound, newest.seconds, newest.workers)
+
+
+def _arriving(epochs: Sequence[EpochLoad], since: float, now: float) -> float | None:
+    """Rows per second that came since then: those taken, and those by which the sources are further behind; None if not known.
+
+    An epoch takes what came until it began, so that rows are counted from one beginning to another. The newest epoch always counts.
+    """
+    first = next((at for at, each in enumerate(epochs) if each.ended > since), len(epochs))
+    first = min(max(first, 1), len(epochs) - 1)
+    before, inside = epochs[first - 1], epochs[first:]
+    idle = now - inside[-1].ended if inside else 0.0
+    seconds = inside[-1].began - before.began + (idle if idle > IDLE_SECONDS else 0.0) if first else 0.0
+    if seconds < RATE_SECONDS_MIN:
+        return None
+    behind = (inside[-1].behind or 0) - (before.behind or 0)
+    return max(0.0, (sum(each.total for each in inside) + behind) / seconds)
 
 
 def shares(rows: int, came: Sequence[int], bounded: Collection[int]) -> list[int]:

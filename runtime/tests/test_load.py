@@ -127,7 +127,7 @@ def test_whatever_was_measured_some_rows_are_taken(
 
 @given(st.integers(1, 10**9), st.lists(st.integers(0, 10**6), min_size=1, max_size=5), st.data())
 def test_sources_share_a_bound(rows: int, came: list[int], data: st.DataObject) -> None:
-    """Every source that can be bounded gets something, the others nothing, and together they get what there is."""
+    """Every source that can be bounded gets something, the others nothing, and together they get all rows."""
     bounded = data.draw(st.sets(st.integers(0, len(came) - 1), min_size=1))
     parts = shares(rows, came, bounded)
     assert {each for each, part in enumerate(parts) if part} == bounded
