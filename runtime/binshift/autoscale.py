@@ -37,18 +37,18 @@ PRESSURE = 1.1
 """Growing begins at 1.1 times the utilization aimed at: the rate of arriving rows is never quite steady."""
 
 RAISE = 1.25
-"""While a growth is under way, it is raised if that much more is needed: the backlog grows until the new workers are there."""
+"""Until the new workers are there, a growth is raised if that much more is needed: the backlog grows meanwhile."""
 
 COMFORT = 0.8
 """After shrinking, an epoch takes at most this part of what it can take, and workers are busy at most this part of what they can be."""
 
 EFFECT_MIN = 0.1
 EFFECT_TRIES = 2
-EFFECT_SECONDS = 600.0
-"""Growing stops for ten minutes after two growths that brought less than a tenth of the capacity expected."""
+EFFECT_SECONDS = 1800.0
+"""Growing stops for half an hour after two growths that brought less than a tenth of the capacity expected."""
 
-LEAST_HEADROOM = 0.1
-"""Where the fixed part of an epoch takes all the time allowed, workers are at most a tenth busy: more do not help."""
+LEAST_SHARE = 0.5
+"""Workers are busy half of what the policy allows, at least: against a long fixed part of the epoch more workers help little."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +147,13 @@ class Autoscaler:
         wanted = self._within(need.workers)
         self._note(load, wanted, workers, settled=settled)
         limited = wanted != need.workers
-        more = wanted > (workers if settled else RAISE * workers)
-        if more and need.pressing(workers) and load.at - self._up_at >= UP_SECONDS:
+        unmeasured = settled and self._growth is not None
+        if (
+            not unmeasured
+            and wanted > (workers if settled else RAISE * workers)
+            and need.pressing(workers)
+            and load.at - self._up_at >= UP_SECONDS
+        ):
             if load.at - self._ineffective_at < EFFECT_SECONDS:
                 return Decision(workers, wanted, limited, Reason.INEFFECTIVE, _no_effect(workers, need))
             self._up_at, self._growth = load.at, self._growth or (workers, load.cost.per_row)
@@ -177,7 +182,7 @@ class Autoscaler:
         achieved = (workers * per_row) / (before * load.cost.per_row) - 1 if load.cost.per_row else expected
         self._without_effect = self._without_effect + 1 if achieved < EFFECT_MIN * expected else 0
         if self._without_effect >= EFFECT_TRIES:
-            self._without_effect, self._ineffective_at = 0, load.at
+            self._without_effect, self._ineffective_at = EFFECT_TRIES - 1, load.at
 
     def _fewer(self, load: Load, cost: EpochCost, workers: int, *, settled: bool) -> int | None:
         """How many workers are enough; None if no fewer, or if that is not certain yet."""
@@ -232,7 +237,7 @@ def _need(load: Load, cost: EpochCost, policy: Policy) -> _Need:
     rate, seconds = load.rows_per_second or 0.0, load.epoch_seconds or 0.0
     epoch_max = policy.latency_target / LATENCY_PER_EPOCH
     # An epoch takes fixed / (1 - busy): above this share it is longer than the latency target allows.
-    utilization = min(policy.utilization, max(1 - cost.fixed / epoch_max, LEAST_HEADROOM))
+    utilization = min(policy.utilization, max(1 - cost.fixed / epoch_max, LEAST_SHARE * policy.utilization))
     ordinary = rate * LATENCY_PER_EPOCH * max(seconds, cost.fixed)
     backlog = max(0, int(load.behind - ordinary)) if load.behind is not None else None
     unknown = load.at_bound and load.behind is None

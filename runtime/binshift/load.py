@@ -71,6 +71,7 @@ class EpochLoad:
         disturbed: bins moved, or it ran more than once.
         behind: rows that the sources had beyond those taken; None where no source knows.
         bound: rows that it was allowed to take; None: no bound.
+        overhead: seconds of it that were measured as no work on rows: planning, its record, the stores' commits.
     """
 
     epoch: Epoch
@@ -81,6 +82,7 @@ class EpochLoad:
     disturbed: bool = False
     behind: int | None = None
     bound: int | None = None
+    overhead: float = 0.0
 
     @property
     def began(self) -> float:
@@ -171,7 +173,8 @@ class EpochCosts:
         slopes = [(t2 - t1) / (x2 - x1) for (x1, t1), (x2, t2) in combinations(points, 2) if x2 > APART * x1]
         rows, seconds = points[-1]
         per_row = min(max(median(slopes), 0.0), seconds / rows) if slopes else seconds / rows
-        fixed = max(0.0, min(median(t - per_row * x for x, t in points), *(each.seconds for each in self._newest)))
+        fixed = min(median(t - per_row * x for x, t in points), *(each.seconds for each in self._newest))
+        fixed = max(0.0, fixed, median(each.overhead for each in self._newest))
         telling = [each for each in self._newest if each.total and each.seconds > TELLING * fixed]
         if len(telling) >= TELLING_MIN:
             per_row = median((each.seconds - fixed) / _rows(each) for each in telling)
@@ -206,6 +209,7 @@ class Load:
         measured: epochs behind that.
         rows_per_second: that arrive at the sources; None before two epochs.
         behind: rows that the sources have beyond those taken; None where no source knows.
+        bound: rows that the newest epoch was allowed to take; None: no bound.
         at_bound: whether the newest epochs took as much as they were allowed to.
         epoch_seconds: of the newest epoch; None before one.
         workers: that own bins.
@@ -216,21 +220,28 @@ class Load:
     measured: int
     rows_per_second: float | None
     behind: int | None
+    bound: int | None
     at_bound: bool
     epoch_seconds: float | None
     workers: int
+
+    @property
+    def capacity(self) -> float | None:
+        """Rows per second with all workers busy all the time; None before the cost is known."""
+        return self.workers / self.cost.per_row if self.cost and self.cost.per_row > 0 else None
 
 
 def load_of(epochs: Sequence[EpochLoad], costs: EpochCosts, now: float) -> Load:
     """The load as the newest epochs show it; ``now``: seconds since 1970."""
     if not epochs:
-        return Load(now, costs.cost, costs.measured, None, None, False, None, 1)
+        return Load(now, costs.cost, costs.measured, None, None, None, at_bound=False, epoch_seconds=None, workers=1)
     newest = epochs[-1]
     rates = [rate for seconds in RATE_SECONDS if (rate := _arriving(epochs, now - seconds, now)) is not None]
     recent = epochs[-AT_BOUND_EPOCHS:]
     at_bound = all(each.bound is not None and each.total >= AT_BOUND * each.bound for each in recent)
     rate = max(rates, default=None)
-    return Load(now, costs.cost, costs.measured, rate, newest.behind, at_bound, newest.seconds, newest.workers)
+    figures = (costs.cost, costs.measured, rate, newest.behind, newest.bound, at_bound, newest.seconds)
+    return Load(now, *figures, newest.workers)
 
 
 def _arriving(epochs: Sequence[EpochLoad], since: float, now: float) -> float | None:

@@ -22,6 +22,8 @@ Trace = Callable[[float], float]
 FIXED, PER_ROW = 0.15, 50e-6
 DECIDE_SECONDS = 1.0
 IDLE_SECONDS = 0.05
+OVERHEAD_SHARE = 0.6
+"""Of the fixed part, what a driver can measure as such."""
 
 
 @dataclass
@@ -98,6 +100,12 @@ class World:
         """The share of epochs with records later than ``target``."""
         return sum(latency > target for _, latency in self.latencies) / max(1, len(self.latencies))
 
+    def ask(self) -> Decision:
+        """What the autoscaler decides now."""
+        assert self._autoscaler is not None
+        load = load_of(self.epochs[-1024:], self.costs, self.now)
+        return self._autoscaler.decide(load, self.desired, settled=self.workers == self.desired)
+
     # ---------------------------------------------------------------------------------------------------------- inside
 
     def _pass(self, seconds: float) -> None:
@@ -125,7 +133,8 @@ class World:
             self._pass(min(1.0, began + seconds - self.now))
             self._arrive()
         behind = available - rows if self.knows_backlog else None
-        load = EpochLoad(Epoch(len(self.epochs)), self.now, seconds, (rows,), workers, moving, behind, bound)
+        overhead = OVERHEAD_SHARE * self.fixed(began)
+        load = EpochLoad(Epoch(len(self.epochs)), self.now, seconds, (rows,), workers, moving, behind, bound, overhead)
         self.epochs.append(load)
         self.costs.add(load)
         self.latencies.append((oldest, self.now - oldest))
@@ -141,8 +150,7 @@ class World:
         if self._autoscaler is None or self.now - self._decided_at < DECIDE_SECONDS:
             return
         self._decided_at = self.now
-        load = load_of(self.epochs[-4096:], self.costs, self.now)
-        found = self._autoscaler.decide(load, self.desired, settled=self.workers == self.desired)
+        found = self.ask()
         if found.workers != self.desired:
             cold = self.cold_seconds if found.workers > max(self.desired, self.workers) else 0.0
             self.desired = found.workers

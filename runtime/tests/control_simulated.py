@@ -14,6 +14,7 @@ from binshift.engine.coordinator import Coordinator
 from binshift.engine.dataflow import Dataflow
 from binshift.engine.migrations import Migration
 from binshift.engine.target_controller import TargetController
+from binshift.load import EpochCosts, Load, load_of
 from binshift.model import Epoch, Worker
 from simulator import Row, SimulatedCluster, Totals
 
@@ -40,6 +41,10 @@ class SimulatedQuery:
         if self.spark_is_gone:
             raise ConnectionError("no answer from the JVM")
         return {worker: SimpleNamespace(id="executor") for worker in self.cluster.world.alive}
+
+    def load(self, now: float) -> Load:
+        """Nothing is measured."""
+        return load_of([], EpochCosts(), now)
 
     @property
     def dataflow(self) -> Any:

@@ -133,6 +133,29 @@ class EpochUnderWay(Answer):
     trouble: str = Field(default="", description="Why its newest failed run failed; empty if none has.")
 
 
+class Load(Answer):
+    """How loaded a dataflow is; see `binshift.load`. Rows are those read from the sources, before the program filters them."""
+
+    at: float = Field(description="When it was measured, in seconds since 1970.")
+    epochs_measured: int
+    fixed_seconds: float | None = Field(
+        description="Part of an epoch that its rows do not change; null before it is known."
+    )
+    seconds_per_row: float | None = Field(description="Of a worker; null before it is known.")
+    certain: bool = Field(description="Whether epochs of different sizes have shown which part is fixed.")
+    arriving_rows_per_second: float | None
+    backlog_rows: int | None = Field(
+        description="Rows the sources have beyond those taken; null where no source knows."
+    )
+    bound_rows: int | None = Field(description="Rows that an epoch can take at most; null: no bound.")
+    at_bound: bool = Field(description="Whether the newest epochs took as much as they were allowed to.")
+    epoch_seconds: float | None
+    workers: int = Field(description="That own bins.")
+    capacity_rows_per_second: float | None = Field(
+        description="With all workers busy all the time; null before it is known."
+    )
+
+
 class Dataflow(Answer):
     """A dataflow as a whole."""
 
@@ -157,6 +180,9 @@ class Dataflow(Answer):
     watermark_lag_seconds: float | None = Field(default=None, description="From the watermark to the epoch's own time.")
     rates: Rates | None = None
     latency: Latency | None = None
+    load: Load | None = Field(
+        default=None, description="Null before the query runs, and where several queries share the workers."
+    )
     target: Target | None = None
     migration: Migration | None = Field(default=None, description="The one under way, else the newest.")
 

@@ -87,6 +87,7 @@ class JointService(ControlService):
                 "committed_at": None if None in committed else oldest,
                 "under_way": None if stuck is None else stuck.under_way,
                 "workers": sorted({worker for each in seen for worker in each.workers}),
+                "load": None,
                 "target": _common([each.target for each in live or seen]),
                 "migration": self._history.shown(),
             }

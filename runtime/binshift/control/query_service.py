@@ -16,11 +16,12 @@ from binshift.control.models import State
 from binshift.control.placement import Placement, placement_of
 from binshift.control.requests import RebalanceRequest, TargetRequest
 from binshift.control.services import ControlService
-from binshift.control.translation import bins_of, migration_of, observed_of, progress_of, target_of
+from binshift.control.translation import bins_of, load_shown, migration_of, observed_of, progress_of, target_of
 from binshift.engine.dataflow import Dataflow
 from binshift.engine.migrations import Migration
 from binshift.engine.timings import EpochTimings
 from binshift.errors import DrainRefused, Fenced, NoSuchMigration
+from binshift.load import Load
 from binshift.metrics import Observed
 from binshift.model import Worker
 
@@ -41,6 +42,7 @@ class RunningQuery(Protocol):
     @property
     def isActive(self) -> bool: ...  # noqa: N802 (PySpark's name)
     def exception(self) -> Exception | None: ...
+    def load(self, now: float, /) -> Load: ...
     def put_target(self, *_: Any, **wanted: Any) -> Migration | None: ...
     def rebalance(self, *_: Any, **wanted: Any) -> Migration: ...
     def drain(self, worker: Worker, /) -> Migration: ...
@@ -98,6 +100,7 @@ class QueryService(ControlService):
             watermark_lag_seconds=None if watermark is None else watermark[1],
             rates=statistics.rates(epochs, now),
             latency=statistics.latency(epochs, since=recent),
+            load=load_shown(self._query.load(now)),
             target=target_of(self._targets.target, self._targets.effective, route, moving),
             migration=self._shown(next((m for m in moving if not m.ended), moving[-1])) if moving else None,
         )
@@ -149,7 +152,8 @@ class QueryService(ControlService):
         return tuple(self._epochs.timings)
 
     def observed(self) -> Observed:
-        return observed_of(self._dataflow, self.state()[0], self._now())
+        now = self._now()
+        return observed_of(self._dataflow, self.state()[0], now, self._query.load(now))
 
     # --------------------------------------------------------------------------------------------------------- writes
 

@@ -12,6 +12,7 @@ from binshift.engine.dataflow import Dataflow
 from binshift.engine.epoch_progress import EpochProgress
 from binshift.engine.migrations import Migration
 from binshift.engine.timings import EpochTimings
+from binshift.load import Load
 from binshift.log.index.index import Index
 from binshift.log.records.targets import Target
 from binshift.metrics import Observed
@@ -127,7 +128,26 @@ def _known(value: float) -> int | None:
     return None if np.isnan(value) else round(value)
 
 
-def observed_of(dataflow: Dataflow, state: models.State, now: float) -> Observed:
+def load_shown(load: Load) -> models.Load:
+    """The load as an answer."""
+    cost = load.cost
+    return models.Load(
+        at=load.at,
+        epochs_measured=load.measured,
+        fixed_seconds=cost.fixed if cost else None,
+        seconds_per_row=cost.per_row if cost else None,
+        certain=cost.certain if cost else False,
+        arriving_rows_per_second=load.rows_per_second,
+        backlog_rows=load.behind,
+        bound_rows=load.bound,
+        at_bound=load.at_bound,
+        epoch_seconds=load.epoch_seconds,
+        workers=load.workers,
+        capacity_rows_per_second=load.capacity,
+    )
+
+
+def observed_of(dataflow: Dataflow, state: models.State, now: float, load: Load) -> Observed:
     """What is true now, for the metrics."""
     index, migrations = dataflow.log.index, dataflow.coordinator.migrations
     newest, target = next(reversed(tuple(migrations.history)), None), dataflow.targets.target
@@ -146,6 +166,10 @@ def observed_of(dataflow: Dataflow, state: models.State, now: float) -> Observed
         state=state.flags(),
         target_workers=None if target is None else len(target.workers),
         latency_target_seconds=migrations.pacer.aim_seconds,
+        arriving_rows_per_second=load.rows_per_second,
+        backlog_rows=load.behind,
+        bound_rows=load.bound,
+        capacity_rows_per_second=load.capacity,
         epoch_running_seconds=0.0 if running is None else running.seconds,
         phase=newest.phase if newest else None,
         migration_moved_bins=progress.bins_moved if progress else None,

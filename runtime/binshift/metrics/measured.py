@@ -31,6 +31,10 @@ class Observed:
     state: Mapping[str, bool] = field(default_factory=dict)
     target_workers: int | None = None
     latency_target_seconds: float | None = None
+    arriving_rows_per_second: float | None = None
+    backlog_rows: int | None = None
+    bound_rows: int | None = None
+    capacity_rows_per_second: float | None = None
     epoch_running_seconds: float | None = None
     phase: Phase | None = None
     migration_moved_bins: int | None = None

@@ -23,10 +23,12 @@ from pathlib import Path
 from typing import Final
 
 from binshift import cds, s3
-from binshift.control.models import State
+from binshift.autoscale import Autoscaler
+from binshift.control.models import Dataflow, State
 from binshift.errors import BinshiftError, InvalidSettings, RunFailed
 from binshift.hosting.client import ControlClient
 from binshift.hosting.local import directory, quiet
+from binshift.hosting.local.autoscaling import Autoscaling, bounded, policy_of, worker_range
 from binshift.hosting.local.environment import program_conf, program_environment
 from binshift.hosting.local.options import conf_entry, count, memory, page_address, parser, port
 from binshift.hosting.local.supervisor import Supervisor
@@ -64,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         output = ExecutorOutput(cluster.directory, report.show_line)
         process = _started(app, given, run, cluster, token)
         ends.callback(process.end_group)
-        return _Watch(run, cluster, process, interrupts, output, report).run()
+        return _Watch(run, cluster, process, interrupts, output, report, _autoscaling(given, run)).run()
 
 
 @dataclass
@@ -77,6 +79,7 @@ class _Watch:
     interrupts: Interrupts
     output: ExecutorOutput
     report: Reporter
+    autoscaling: Autoscaling | None = None
 
     def run(self) -> int:
         """Supervise until the program ends or is interrupted; returns the exit status."""
@@ -85,8 +88,8 @@ class _Watch:
         while (status := self.process.status) is None:
             supervisor.step()
             self.output.forward()
-            for event, facts in () if supervisor.seen is None else changes.of(supervisor.seen):
-                self.report(event, **facts)
+            if supervisor.seen is not None:
+                self.show(supervisor.seen, changes)
             if not announced and (url := self.run_directory.run.url):
                 announced = True
                 where = {"master": self.cluster.url, "control": url, "logs": str(self.cluster.directory)}
@@ -102,6 +105,14 @@ class _Watch:
         if status:
             self.report("program failed", status=status, traceback=self._traceback())
         return status
+
+    def show(self, seen: Dataflow, changes: Changes) -> None:
+        """Report what has changed, and scale by it."""
+        for event, facts in changes.of(seen):
+            self.report(event, **facts)
+        decision = None if self.autoscaling is None else self.autoscaling.step(seen)
+        if decision is not None:
+            self.report("autoscaled", why=decision.message, workers=decision.workers)
 
     def control(self) -> ControlClient | None:
         """The control API, once the program's process has started it."""
@@ -132,6 +143,12 @@ class _Watch:
         return "\n".join(without_java(text.splitlines())[-TRACEBACK_LINES_MAX:])
 
 
+def _autoscaling(given: argparse.Namespace, run: directory.RunDirectory) -> Autoscaling | None:
+    if given.autoscale is None:
+        return None
+    return Autoscaling(Autoscaler(policy_of(given.autoscale, dict(given.conf))), run)
+
+
 def _started(
     app: Path, given: argparse.Namespace, run: directory.RunDirectory, cluster: LocalCluster, token: str
 ) -> ChildProcess:
@@ -139,7 +156,8 @@ def _started(
 
     required = cluster.conf() | conf.required()
     path = os.environ.get("PYTHONPATH", "")
-    chosen = quiet.configured(cluster.directory, cds.spark_conf()) | s3.spark_conf(os.environ) | dict(given.conf)
+    chosen = quiet.configured(cluster.directory, cds.spark_conf()) | s3.spark_conf(os.environ)
+    chosen |= bounded(dict(given.conf)) if given.autoscale else dict(given.conf)
     whole = program_conf(required, given.workers, app, cluster.directory, path, chosen)
     extra = program_environment(cluster.url, whole, java_home(), token, given.port, run.path)
     command = [sys.executable, "-m", "binshift.hosting.local.program", str(app), *given.arguments]
@@ -158,6 +176,12 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
     parsing.add_argument("app", type=Path, help="the program: a Python file")
     parsing.add_argument(
         "--workers", type=count(WORKERS_MAX), default=2, metavar="N", help="workers at the start (default: 2)"
+    )
+    parsing.add_argument(
+        "--autoscale",
+        type=worker_range,
+        metavar="MIN:MAX",
+        help="change the number of workers with the load, within this range; epochs are bounded (default: off)",
     )
     parsing.add_argument("--port", type=port, default=0, help="port of the control API (default: any free port)")
     parsing.add_argument("--directory", type=Path, help="folder for logs and stores (default: a temporary folder)")
@@ -190,6 +214,7 @@ examples:
   binshift run clicks.py                          two workers, everything temporary
   binshift run clicks.py --workers 4 -- --topic a the program's own arguments come after --
   binshift run clicks.py --checkpoint state       continues from there the next time
+  binshift run clicks.py --autoscale 1:8          as many workers as the load needs
   binshift scale 4                                from another shell, while it runs
 
 The program calls SparkSession.builder.getOrCreate() and nothing else: its master and Spark conf are set for it.

@@ -21,6 +21,7 @@ from binshift.engine.migration_options import MigrationOverrides
 from binshift.engine.migrations import Migration
 from binshift.engine.timings import EpochTimings
 from binshift.errors import MigrationRefused
+from binshift.load import Load
 from binshift.log.records.targets import Target
 from binshift.model import Bin, Epoch, Worker
 from binshift.routing import Route
@@ -90,6 +91,10 @@ class StreamingQuery(SparkStreamingQuery):
     def recentProgress(self) -> list[StreamingQueryProgress]:  # noqa: N802 (PySpark's name)
         """As in PySpark, with ``stateOperators`` as `binshift.spark.session.progress` fills it; the newest last."""
         return [filled(each, self._reports) for each in self._query.recentProgress]
+
+    def load(self, now: float) -> Load:
+        """How loaded it is; ``now``: seconds since 1970."""
+        return self.input.load(now)
 
     @property
     def route(self) -> Route | None:

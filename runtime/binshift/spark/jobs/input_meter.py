@@ -6,6 +6,7 @@ trigger. They come one epoch late, which is soon enough: an epoch can be `GROWTH
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
@@ -16,7 +17,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from binshift.engine.timings import EpochTimings
-from binshift.load import FIRST_ROWS, EpochCosts, EpochLoad, bound_rows, shares
+from binshift.load import FIRST_ROWS, EpochCosts, EpochLoad, Load, bound_rows, load_of, shares
 from binshift.model import Epoch
 from binshift.spark.session.jvm import Jvm, java_session
 
@@ -26,7 +27,12 @@ PERIOD_SECONDS = 0.2
 CHANGE_MIN = 0.05
 """Smaller changes of a bound are not worth a call."""
 
+OVERHEAD = ("plan", "record", "task_commit")
+"""Parts of an epoch that its rows change little."""
+
 LOADS_KEPT = 4096
+LOADS_READ = 1024
+"""Epochs behind the load: more than there are in the longest of its windows."""
 RECENT = 64
 """Epochs that show how the input is divided among the sources."""
 
@@ -53,6 +59,7 @@ class InputMeter:
     _read_at: float = 0.0
     _timings: dict[Epoch, tuple[EpochTimings, int | None]] = field(default_factory=dict)
     _set: list[int] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
     def of(cls, jvm: Jvm, source: DataFrame, query: str, max_epoch: float | None, workers: int) -> InputMeter:
@@ -72,6 +79,11 @@ class InputMeter:
             self._add(each.split("\t"))
         if self.max_epoch is not None and self.bounded:
             self._limit(bound_rows(self.costs, self.max_epoch, _workers(timings)), len(can_be_bounded))
+
+    def load(self, now: float) -> Load:
+        """How loaded the query is; any thread can ask. ``now``: seconds since 1970."""
+        with self._lock:
+            return load_of(list(self.loads)[-LOADS_READ:], self.costs, now)
 
     def close(self) -> None:
         """The query has ended."""
@@ -97,9 +109,11 @@ class InputMeter:
             disturbed=timings.moving or timings.runs > 1,
             behind=sum(known) if known else None,
             bound=bound,
+            overhead=sum(timings.seconds.get(part, 0.0) for part in OVERHEAD),
         )
-        self.loads.append(load)
-        self.costs.add(load)
+        with self._lock:
+            self.loads.append(load)
+            self.costs.add(load)
 
     def _limit(self, rows: int, sources: int) -> None:
         recent = list(self.loads)[-RECENT:]

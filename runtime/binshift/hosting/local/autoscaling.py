@@ -1,0 +1,98 @@
+"""`binshift run --autoscale`: requests scales as a person would by `binshift scale`, by the measured load.
+
+A scale that a person requests holds until the load needs another one.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from binshift.autoscale import Autoscaler, Decision, Policy
+from binshift.control import models
+from binshift.control.models import Dataflow, State
+from binshift.hosting.local.directory import RunDirectory
+from binshift.load import EpochCost, Load
+from binshift.local import WORKERS_MAX
+from binshift.settings import resolve
+
+MAX_EPOCH_CONF: Final = "spark.binshift.maxEpoch"
+EPOCHS_PER_TARGET: Final = 2.0
+"""The default bound of an epoch, in latency targets: without one, a backlog is one epoch in which nothing can move."""
+PERIOD_SECONDS: Final = 1.0
+
+
+@dataclass
+class Autoscaling:
+    """Scales one run.
+
+    Attributes:
+        autoscaler: decides.
+        directory: takes the desired scale.
+    """
+
+    autoscaler: Autoscaler
+    directory: RunDirectory
+    _decided_at: float = 0.0
+
+    def step(self, seen: Dataflow) -> Decision | None:
+        """Decide by the newest observation; the decision if the number of workers changes, else None."""
+        if seen.state is not State.RUNNING or seen.load is None or seen.load.at - self._decided_at < PERIOD_SECONDS:
+            return None
+        self._decided_at = seen.load.at
+        wanted, target = self.directory.desired_scale, seen.target
+        settled = target is not None and target.settled and len(target.workers) == wanted.count
+        decision = self.autoscaler.decide(load_of_answer(seen.load), wanted.count, settled=settled)
+        if decision.workers == wanted.count:
+            return None
+        self.directory.request(decision.workers)
+        return decision
+
+
+def load_of_answer(answer: models.Load) -> Load:
+    """The load as the control API has shown it."""
+    fixed, per_row = answer.fixed_seconds, answer.seconds_per_row
+    cost = None if fixed is None or per_row is None else EpochCost(fixed, per_row, answer.certain)
+    return Load(
+        at=answer.at,
+        cost=cost,
+        measured=answer.epochs_measured,
+        rows_per_second=answer.arriving_rows_per_second,
+        behind=answer.backlog_rows,
+        bound=answer.bound_rows,
+        at_bound=answer.at_bound,
+        epoch_seconds=answer.epoch_seconds,
+        workers=answer.workers,
+    )
+
+
+def worker_range(text: str) -> tuple[int, int]:
+    """A type of argument: the least and the largest number of workers.
+
+    >>> worker_range("1:8")
+    (1, 8)
+    """
+    least, colon, most = text.partition(":")
+    if not colon or not (least.isascii() and least.isdigit() and most.isascii() and most.isdigit()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a range of workers, such as 1:8")
+    if not 1 <= int(least) <= int(most) <= WORKERS_MAX:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a range within 1 to {WORKERS_MAX} workers")
+    return int(least), int(most)
+
+
+def policy_of(workers: tuple[int, int], conf: Mapping[str, str]) -> Policy:
+    """The policy for a run with that Spark conf.
+
+    Raises:
+        InvalidSettings: a setting of the conf is wrong.
+    """
+    return Policy(*workers, latency_target=resolve(conf).latency_target_seconds)
+
+
+def bounded(conf: Mapping[str, str]) -> dict[str, str]:
+    """The conf with a bound of the epochs; its own if it has one."""
+    if resolve(conf).max_epoch is not None:
+        return dict(conf)
+    return {**conf, MAX_EPOCH_CONF: f"{EPOCHS_PER_TARGET * resolve(conf).latency_target_seconds}s"}

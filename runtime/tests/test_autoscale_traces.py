@@ -1,0 +1,128 @@
+"""The autoscaler on traces: how many decisions, how late, and how much it costs, on a model of a cluster (`autoscale_world`)."""
+
+from __future__ import annotations
+
+import math
+import random
+from itertools import pairwise
+
+import pytest
+from autoscale_world import PER_ROW, Trace, World, ideal_worker_seconds
+
+from binshift.autoscale import Policy, Reason
+
+POLICY = Policy(1, 16)
+STEP_AT, COLD, MOVE, MAX_EPOCH = 600.0, 20.0, 8.0, 2.0
+NEEDED = math.ceil(PER_ROW * 80_000 / POLICY.utilization)
+
+
+def step(now: float) -> float:
+    """Eight times the load from `STEP_AT` on."""
+    return 10_000 if now < STEP_AT else 80_000
+
+
+def day(now: float) -> float:
+    """From 5,000 to 75,000 rows/s and back."""
+    return 40_000 - 35_000 * math.cos(2 * math.pi * now / 86_400)
+
+
+def noisy(trace: Trace, share: float) -> Trace:
+    """With another factor every five seconds."""
+    drawn = random.Random(5)
+    factors = [drawn.uniform(1 - share, 1 + share) for _ in range(20_000)]
+    return lambda now: trace(now) * factors[int(now / 5)]
+
+
+@pytest.mark.parametrize("max_epoch", [MAX_EPOCH, None], ids=["bounded", "unbounded"])
+def test_a_step_needs_few_decisions(max_epoch: float | None) -> None:
+    """At most three lead to the right number of workers, and records wait no longer than pods and moves take."""
+    world = World(step, POLICY, max_epoch=max_epoch).run(2400)
+    assert 1 <= len(world.after(STEP_AT)) <= 3
+    assert world.after(STEP_AT)[0][0] <= STEP_AT + 5
+    assert NEEDED <= world.desired <= 1.25 * NEEDED
+    if max_epoch is not None:
+        assert world.worst() <= COLD + MOVE + 2 * MAX_EPOCH
+        assert max(each.seconds for each in world.epochs[10:]) <= 1.25 * MAX_EPOCH
+
+
+def test_a_source_that_does_not_know_its_backlog() -> None:
+    """While epochs are at their bound, the workers are doubled; in the end there are as many as needed."""
+    world = World(step, POLICY, knows_backlog=False).run(2400)
+    assert world.worst() <= COLD + MOVE + 2 * MAX_EPOCH
+    assert NEEDED <= world.desired <= 1.25 * NEEDED
+
+
+@pytest.mark.parametrize("cold", [5.0, 90.0])
+def test_pods_that_start_fast_and_slowly(cold: float) -> None:
+    """What piles up meanwhile is worked off, and the number of workers ends near the right one."""
+    world = World(step, POLICY, cold_seconds=cold).run(3000)
+    assert world.worst() <= 1.25 * (cold + MOVE) + 2 * MAX_EPOCH
+    assert NEEDED <= world.desired <= 1.25 * NEEDED
+    assert len(world.after(STEP_AT)) <= 6
+
+
+def test_a_ramp_is_followed() -> None:
+    """One worker after the other, before anything is late."""
+    world = World(lambda now: 5_000 + 75_000 * min(1.0, now / 3600), POLICY).run(4800)
+    assert world.worst() <= 2.0
+    assert all(after == before + 1 for (_, before), (_, after) in pairwise(world.after(0)))
+
+
+def test_a_day_needs_few_rescales() -> None:
+    """Up in the morning and down in the evening, without flapping, and near the least possible cost."""
+    world = World(day, POLICY).run(86_400)
+    assert world.rescales <= 20
+    assert world.worst() <= 2.0
+    assert world.worker_seconds <= 1.25 * ideal_worker_seconds(day, 86_400, POLICY)
+
+
+def test_noise_does_not_make_it_flap() -> None:
+    """Six hours at a steady mean, plus and minus 30 %."""
+    world = World(noisy(lambda now: 40_000.0, 0.3), POLICY, workers=4).run(6 * 3600)
+    assert world.rescales <= 6
+    assert world.worst() <= 2.0
+
+
+def test_spikes_of_a_minute_cost_little() -> None:
+    """They are over before pods have started; the backlog is bounded, and the workers return."""
+    world = World(lambda now: 100_000 if now % 1200 < 60 else 20_000, POLICY).run(7200)
+    assert world.worst() <= 60
+    assert world.rescales <= 36
+
+
+def test_an_outage_of_the_source_is_caught_up() -> None:
+    """Nothing comes for a quarter of an hour, and then all of it at once."""
+
+    def outage(now: float) -> float:
+        return 0 if 600 <= now < 1500 else 20_000 + (1_800_000 if 1500 <= now < 1510 else 0)
+
+    world = World(outage, POLICY, workers=2).run(3600)
+    assert world.worst(1530) <= 400
+    assert world.latencies[-1][1] <= 1.0
+    assert world.desired <= 3
+
+
+def test_skew_is_part_of_the_cost() -> None:
+    """With a worker that has half as much again to do, half as many again are needed."""
+    world = World(step, POLICY, skew=1.5).run(2400)
+    assert 1.5 * PER_ROW * 80_000 / POLICY.utilization <= world.desired <= 1.25 * 1.5 * NEEDED
+    assert len(world.after(STEP_AT)) <= 4
+
+
+def test_growing_stops_where_it_brings_nothing() -> None:
+    """More workers have no more capacity: after two growths there is no third, and the reason is given."""
+    policy = Policy(1, 64)
+    world = World(step, policy, per_row=lambda workers: PER_ROW * workers / 2).run(1800)
+    last = world.decisions[-1][0]
+    assert world.desired <= 32
+    assert last < 900
+    found = world.ask()
+    assert found.reason is Reason.INEFFECTIVE
+    assert "hot key" in found.message
+
+
+def test_slow_disks_do_not_grow_a_dataflow() -> None:
+    """The fixed part of an epoch takes two seconds for a while: more workers would not help."""
+    world = World(lambda now: 10_000, POLICY, fixed=lambda now: 2.0 if 300 <= now < 900 else 0.15).run(2400)
+    assert max((workers for _, workers in world.after(0)), default=2) <= 4
+    assert world.latencies[-1][1] <= 1.0
