@@ -21,11 +21,9 @@ from collections import deque
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from binshift.errors import InvalidSettings
-from binshift.load import NEWEST, EpochCost, Load
-
-LATENCY_PER_EPOCH = 2.0
-"""A record that is due just after an epoch has begun waits for that one and then for its own."""
+from binshift.epoch_costs import NEWEST, EpochCost
+from binshift.load import Load
+from binshift.worker_need import Need, Policy, comfortable, need_of
 
 MEASURED_MIN = 8
 """Epochs before the first decision of a driver."""
@@ -33,56 +31,13 @@ MEASURED_MIN = 8
 UP_SECONDS = 10.0
 """At least so long between two growths, while the new workers start."""
 
-PRESSURE = 1.1
-"""Growing begins at 1.1 times the utilization aimed at: the rate of arriving rows is never quite steady."""
-
 RAISE = 1.25
-"""Until the new workers are there, a growth is raised if that much more is needed: the backlog grows meanwhile."""
-
-COMFORT = 0.8
-"""After shrinking, an epoch takes at most this part of what it can take, and workers are busy at most this part of what they can be."""
+"""Until the new workers run, a growth is raised if that much more is needed: the backlog grows meanwhile."""
 
 EFFECT_MIN = 0.1
 EFFECT_TRIES = 2
 EFFECT_SECONDS = 1800.0
 """Growing stops for half an hour after two growths that brought less than a tenth of the capacity expected."""
-
-LEAST_SHARE = 0.5
-"""Workers are busy half of what the policy allows, at least: against a long fixed part of the epoch more workers help little."""
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """What is aimed at.
-
-    Attributes:
-        least: workers, at least.
-        most: workers, at most.
-        latency_target: record latency to stay under, in seconds.
-        utilization: share of a worker's time that can be spent on rows.
-        catch_up_seconds: a backlog is worked off in this time.
-        stabilization_seconds: fewer workers must have been enough for so long before some are stopped.
-        down_share: the largest share of the workers that is stopped at once.
-
-    Raises:
-        InvalidSettings: a value is out of range.
-    """
-
-    least: int
-    most: int
-    latency_target: float = 1.0
-    utilization: float = 0.7
-    catch_up_seconds: float = 120.0
-    stabilization_seconds: float = 300.0
-    down_share: float = 0.5
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.least <= self.most:
-            raise InvalidSettings(f"{self.least} to {self.most} workers is no range: use 1 or more, such as 1:8")
-        if not 0 < self.utilization <= 1 or not 0 < self.down_share <= 1:
-            raise InvalidSettings(f"utilization {self.utilization}, share {self.down_share}: above 0, at most 1")
-        if min(self.latency_target, self.catch_up_seconds) <= 0 or self.stabilization_seconds < 0:
-            raise InvalidSettings("the latency target, catch-up and stabilization must be positive numbers of seconds")
 
 
 class Reason(StrEnum):
@@ -143,7 +98,7 @@ class Autoscaler:
         if load.cost is None or load.rows_per_second is None or load.measured < MEASURED_MIN:
             kept = self._within(workers)
             return Decision(kept, kept, False, Reason.MEASURING, f"{load.measured} epochs have been measured")
-        need = _need(load, load.cost, self.policy)
+        need = need_of(load, load.cost, self.policy)
         wanted = self._within(need.workers)
         self._note(load, wanted, workers, settled=settled)
         limited = wanted != need.workers
@@ -198,74 +153,12 @@ class Autoscaler:
         enough = max(needed for _, needed in self._needed)
         fewer = max(enough, workers - max(1, int(workers * policy.down_share)), policy.least)
         rate = load.rows_per_second or 0.0
-        while fewer < workers and not _comfortable(cost, rate, fewer, policy):
+        while fewer < workers and not comfortable(cost, rate, fewer, policy):
             fewer += 1
         return fewer if fewer < workers else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Need:
-    """What the load needs: workers' worth of arriving rows and of backlog, and the figures behind it."""
-
-    rate: float
-    of_load: float
-    of_backlog: float
-    utilization: float
-    backlog: int | None
-    too_long: bool
-    behind: bool
-    doubled: int
-    certain: bool
-
-    @property
-    def workers(self) -> int:
-        exact = self.of_load / self.utilization + self.of_backlog
-        return max(1, math.ceil(exact - 1e-9), self.doubled)
-
-    def pressing(self, workers: int) -> bool:
-        """Whether it shows that so many are too few."""
-        return self.too_long or self.behind or (self.certain and self.of_load / workers > PRESSURE * self.utilization)
-
-    def __str__(self) -> str:
-        rows = f"{self.rate:,.0f} rows/s keep {self.of_load:.1f} busy, at {self.utilization:.0%} each"
-        if self.doubled:
-            return f"{rows}; epochs are at their bound, and the source does not know its backlog"
-        return f"{rows}; a backlog of {self.backlog:,} rows needs {self.of_backlog:.1f}" if self.of_backlog else rows
-
-
-def _need(load: Load, cost: EpochCost, policy: Policy) -> _Need:
-    rate, seconds = load.rows_per_second or 0.0, load.epoch_seconds or 0.0
-    epoch_max = policy.latency_target / LATENCY_PER_EPOCH
-    # An epoch takes fixed / (1 - busy): above this share it is longer than the latency target allows.
-    utilization = min(policy.utilization, max(1 - cost.fixed / epoch_max, LEAST_SHARE * policy.utilization))
-    ordinary = rate * LATENCY_PER_EPOCH * max(seconds, cost.fixed)
-    backlog = max(0, int(load.behind - ordinary)) if load.behind is not None else None
-    unknown = load.at_bound and load.behind is None
-    return _Need(
-        rate,
-        cost.per_row * rate,
-        cost.per_row * (backlog or 0) / policy.catch_up_seconds,
-        utilization,
-        backlog,
-        too_long=seconds > COMFORT * epoch_max and cost.fixed < epoch_max / 2,
-        behind=bool(backlog) or load.at_bound,
-        doubled=2 * load.workers if unknown else 0,
-        certain=cost.certain,
-    )
-
-
-def _comfortable(cost: EpochCost, rate: float, workers: int, policy: Policy) -> bool:
-    """Whether so many workers keep epochs well below what the latency target allows."""
-    busy = cost.per_row * rate / workers
-    if busy > policy.utilization:
-        return False
-    epoch_max = policy.latency_target / LATENCY_PER_EPOCH
-    return (
-        cost.fixed / (1 - busy) <= COMFORT * epoch_max if busy < 1 and cost.fixed < COMFORT * epoch_max else busy < 0.5
-    )
-
-
-def _no_effect(workers: int, need: _Need) -> str:
+def _no_effect(workers: int, need: Need) -> str:
     return (
         f"{workers} workers stay: {need}, but the last growths brought less than {EFFECT_MIN:.0%} of the capacity expected. "
         "The source, the sink or one hot key is the limit"

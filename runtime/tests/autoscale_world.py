@@ -1,6 +1,6 @@
 """A dataflow on a cluster as a model: epochs of known cost, an arrival trace, pods that start slowly, moves that take time.
 
-The rows of a trace arrive continuously; an epoch takes what is there, up to its bound. New workers are used after their pods have
+The rows of a trace arrive continuously; an epoch takes all that waits, up to its bound. New workers are used after their pods have
 started and the state has moved; a worker that leaves is paid for until it has moved away. The autoscaler and the bound are the real ones.
 """
 
@@ -12,9 +12,11 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from binshift.autoscale import Autoscaler, Decision, Policy
-from binshift.load import EpochCosts, EpochLoad, bound_rows, load_of
+from binshift.autoscale import Autoscaler, Decision
+from binshift.epoch_costs import EpochCosts, EpochLoad, bound_rows
+from binshift.load import load_of
 from binshift.model import Epoch
+from binshift.worker_need import Policy
 
 Trace = Callable[[float], float]
 """Rows per second at a time."""
@@ -72,7 +74,7 @@ class World:
         self._autoscaler = None if self.policy is None else Autoscaler(self.policy)
 
     def run(self, seconds: float) -> World:
-        """Go on for so long."""
+        """Continue for so long."""
         until = self.now + seconds
         while self.now < until:
             self._arrive()

@@ -14,7 +14,8 @@ from binshift.engine.coordinator import Coordinator
 from binshift.engine.dataflow import Dataflow
 from binshift.engine.migrations import Migration
 from binshift.engine.target_controller import TargetController
-from binshift.load import EpochCosts, Load, load_of
+from binshift.epoch_costs import EpochCosts
+from binshift.load import Load, load_of
 from binshift.model import Epoch, Worker
 from simulator import Row, SimulatedCluster, Totals
 

@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from binshift.autoscale import MEASURED_MIN, Autoscaler, Decision, Policy, Reason
+from binshift.autoscale import MEASURED_MIN, Autoscaler, Decision, Reason
+from binshift.epoch_costs import EpochCost
 from binshift.errors import InvalidSettings
-from binshift.load import EpochCost, Load
+from binshift.load import Load
+from binshift.worker_need import Policy
 
 POLICY = Policy(1, 16)
 COST = EpochCost(0.1, 50e-6)
@@ -73,14 +75,16 @@ def test_growing_waits_between_two_decisions() -> None:
 
 def test_shrinking_waits_until_fewer_were_enough_for_long() -> None:
     """Five minutes of a small load, a burst in between, and half of the workers at most."""
-    scaler, decisions = Autoscaler(POLICY), []
-    for second in range(1000):
-        rate = 100_000 if second == 400 else 5_000
-        decisions.append(scaler.decide(load(rate, at=float(second)), 8, settled=True).workers)
+    scaler, workers, decisions = Autoscaler(POLICY), 8, []
+    for second in range(730):
+        busy = second == 400
+        seen = load(100_000 if busy else 5_000, at=float(second), epoch_seconds=1.0 if busy else 0.15)
+        workers = scaler.decide(seen, workers, settled=True).workers
+        decisions.append(workers)
     assert decisions[:285] == [8] * 285
-    assert decisions[350:400] == [4] * 50
-    assert decisions[401:685] == [8] * 284
-    assert min(decisions) == 4
+    assert decisions[310:400] == [4] * 90
+    assert decisions[400:685] == [8] * 285
+    assert decisions[-1] < 8
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from binshift.metrics.measured import arrivals
 from binshift.migration import Phase
 from binshift.model import Epoch
 
-UNITS = ("_bins", "_bytes", "_epochs", "_files", "_keys", "_rows", "_seconds", "_workers")
+UNITS = ("_bins", "_bytes", "_epochs", "_files", "_keys", "_per_second", "_rows", "_seconds", "_workers")
 UNITLESS = {"epoch", "route_version", "workers", "state", "migration_phase", "recoveries", "worker_background_failures"}
 
 

@@ -138,10 +138,8 @@ class Load(Answer):
 
     at: float = Field(description="When it was measured, in seconds since 1970.")
     epochs_measured: int
-    fixed_seconds: float | None = Field(
-        description="Part of an epoch that its rows do not change; null before it is known."
-    )
-    seconds_per_row: float | None = Field(description="Of a worker; null before it is known.")
+    fixed_seconds: float | None = Field(description="Part of an epoch that its rows do not change.")
+    seconds_per_row: float | None = Field(description="Of a worker.")
     certain: bool = Field(description="Whether epochs of different sizes have shown which part is fixed.")
     arriving_rows_per_second: float | None
     backlog_rows: int | None = Field(
@@ -151,9 +149,7 @@ class Load(Answer):
     at_bound: bool = Field(description="Whether the newest epochs took as much as they were allowed to.")
     epoch_seconds: float | None
     workers: int = Field(description="That own bins.")
-    capacity_rows_per_second: float | None = Field(
-        description="With all workers busy all the time; null before it is known."
-    )
+    capacity_rows_per_second: float | None = Field(description="With all workers busy all the time.")
 
 
 class Dataflow(Answer):
@@ -180,9 +176,7 @@ class Dataflow(Answer):
     watermark_lag_seconds: float | None = Field(default=None, description="From the watermark to the epoch's own time.")
     rates: Rates | None = None
     latency: Latency | None = None
-    load: Load | None = Field(
-        default=None, description="Null before the query runs, and where several queries share the workers."
-    )
+    load: Load | None = Field(default=None, description="Null before it runs, and for several queries together.")
     target: Target | None = None
     migration: Migration | None = Field(default=None, description="The one under way, else the newest.")
 

@@ -1,6 +1,6 @@
-"""`binshift run --autoscale`: requests scales as a person would by `binshift scale`, by the measured load.
+"""`binshift run --autoscale`: requests scales by the measured load, as a user does with `binshift scale`.
 
-A scale that a person requests holds until the load needs another one.
+A scale that a user requests holds until the load needs another one.
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from binshift.autoscale import Autoscaler, Decision, Policy
+from binshift.autoscale import Autoscaler, Decision
 from binshift.control import models
 from binshift.control.models import Dataflow, State
+from binshift.epoch_costs import EpochCost
 from binshift.hosting.local.directory import RunDirectory
-from binshift.load import EpochCost, Load
+from binshift.load import Load
 from binshift.local import WORKERS_MAX
 from binshift.settings import resolve
+from binshift.worker_need import Policy
 
 MAX_EPOCH_CONF: Final = "spark.binshift.maxEpoch"
 EPOCHS_PER_TARGET: Final = 2.0

@@ -21,7 +21,6 @@ from binshift.engine.migration_options import MigrationOverrides
 from binshift.engine.migrations import Migration
 from binshift.engine.timings import EpochTimings
 from binshift.errors import MigrationRefused
-from binshift.load import Load
 from binshift.log.records.targets import Target
 from binshift.model import Bin, Epoch, Worker
 from binshift.routing import Route
@@ -58,9 +57,8 @@ class StreamingQuery(SparkStreamingQuery):
         self.dataflow = dataflow
         """The engine's parts of the query."""
         self._coordinator = dataflow.coordinator
-        self._targets = dataflow.targets
-        self._epochs = dataflow.epochs
-        self._reports, self.input = reports, meter
+        self._targets, self._epochs = dataflow.targets, dataflow.epochs
+        self._reports, self.input, self.load = reports, meter, meter.load
         self._stop_background, self._close = stop_background, close
         self._ending, self._ended = threading.Lock(), False
         self._coordinator.migrations.running = lambda: self.isActive
@@ -91,10 +89,6 @@ class StreamingQuery(SparkStreamingQuery):
     def recentProgress(self) -> list[StreamingQueryProgress]:  # noqa: N802 (PySpark's name)
         """As in PySpark, with ``stateOperators`` as `binshift.spark.session.progress` fills it; the newest last."""
         return [filled(each, self._reports) for each in self._query.recentProgress]
-
-    def load(self, now: float) -> Load:
-        """How loaded it is; ``now``: seconds since 1970."""
-        return self.input.load(now)
 
     @property
     def route(self) -> Route | None:
@@ -223,7 +217,7 @@ class StreamingQuery(SparkStreamingQuery):
         return ended
 
     def processAllAvailable(self) -> None:  # noqa: N802 (PySpark's name)
-        """As in PySpark: wait until all rows that are there now are processed; raises the error of a failed query."""
+        """As in PySpark: wait until all rows of now are processed; raises the error of a failed query."""
         with failing(self._end, self.exception):
             self._query.processAllAvailable()
 

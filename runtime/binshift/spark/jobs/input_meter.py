@@ -17,7 +17,8 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from binshift.engine.timings import EpochTimings
-from binshift.load import FIRST_ROWS, EpochCosts, EpochLoad, Load, bound_rows, load_of, shares
+from binshift.epoch_costs import FIRST_ROWS, EpochCosts, EpochLoad, bound_rows, shares
+from binshift.load import Load, load_of
 from binshift.model import Epoch
 from binshift.spark.session.jvm import Jvm, java_session
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from binshift.load import FIRST_ROWS, GROWTH_MAX, EpochCost, EpochCosts, EpochLoad, bound_rows, shares
+from binshift.epoch_costs import FIRST_ROWS, GROWTH_MAX, EpochCost, EpochCosts, EpochLoad, bound_rows, shares
 from binshift.model import Epoch
 
 
