@@ -42,6 +42,7 @@ def parse_pod(found: Mapping[str, Any], now: float) -> Pod:
         node_lost=(conditions.get("DisruptionTarget") or {}).get("reason") == "DeletionByTaintManager",
         finalizers=tuple(map(str, meta.get("finalizers") or ())),
         spec_hash=annotations.get(names.ANNOTATION_SPEC, ""),
+        dataflow_hash=annotations.get(names.ANNOTATION_DATAFLOW, ""),
         keys_hash=annotations.get(names.ANNOTATION_KEYS, ""),
         ready=(conditions.get("Ready") or {}).get("status") == "True",
         state=state,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from binshift_operator.kube import path_of
-from binshift_operator.model.names import ANNOTATION_SPEC, Child, DataflowKey
+from binshift_operator.model.names import ANNOTATION_DATAFLOW, ANNOTATION_SPEC, Child, DataflowKey
 
 if TYPE_CHECKING:
     from sim_cluster import SimCluster
@@ -33,8 +33,9 @@ def problems(cluster: SimCluster) -> list[str]:
         wrong.append(f"{len(executors)} executors and {len(drivers)} drivers")
     if cluster.log.holding != set(range(count)) or not cluster.log.settled:
         wrong.append(f"route {cluster.log.route}")
-    hashes = {pod["metadata"]["annotations"][ANNOTATION_SPEC] for pod in executors + drivers}
-    if len(hashes) > 1:
+    hashes = {pod["metadata"]["annotations"][ANNOTATION_SPEC] for pod in executors}
+    classes = {pod["metadata"]["annotations"][ANNOTATION_DATAFLOW] for pod in executors + drivers}
+    if len(hashes) > 1 or len(classes) > 1:
         wrong.append("pods of different specs")
     conditions = {each["type"]: each["status"] for each in cluster.status.get("conditions", [])}
     if conditions.get("Degraded") != "False" or conditions.get("Progressing") != "False":

@@ -134,8 +134,15 @@ class Editor:
         for component in ("driver", "executor"):
             template = self.cluster.server.objects[("StatefulSet", NS, f"{NAME}-{component}")]["spec"]["template"]
             for pod in self.cluster.pods(component):
-                meta = {name: pod["metadata"][name] for name in ("labels", "annotations")}
-                if pod["spec"] != template["spec"] or meta != template["metadata"]:
+                meta, wanted = pod["metadata"], template["metadata"]
+                differ = {
+                    key
+                    for key, value in wanted["annotations"].items()
+                    if meta["annotations"].get(key) != value
+                    # A driver's pod keeps that of the executor class with which it was created.
+                    and not (component == "driver" and key == ANNOTATION_SPEC)
+                }
+                if pod["spec"] != template["spec"] or meta["labels"] != wanted["labels"] or differ:
                     found.append(pod["metadata"]["name"])
         return found
 

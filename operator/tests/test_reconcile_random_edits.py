@@ -21,7 +21,7 @@ from spec_edits import LEFT_OUT, PLACES, Edit, Place, edits, valid
 from binshift.errors import BinshiftError
 from binshift_operator.children import RenderContext
 from binshift_operator.children.metadata import Manifest
-from binshift_operator.model.names import Child
+from binshift_operator.model.names import ANNOTATION_DATAFLOW, ANNOTATION_SPEC, Child
 from binshift_operator.model.specification import parse
 
 SPECS = {"claim": BASE["spec"], "s3": changed(S3)["spec"]}
@@ -134,12 +134,16 @@ def works(base: dict[str, Any], edit: Edit) -> bool:
     except (BinshiftError, ValueError):
         return False  # it is reported, as `test_edits` sees
     hashes: list[str] = []
+    classes: list[str] = []
     for child in (Child.DRIVER, Child.EXECUTORS):
         one, other = (each[0][child]["spec"]["template"] for each in (before, after))
-        hashes = [each["metadata"]["annotations"].pop("binshift.dev/restart-hash") for each in (one, other)]
-        assert one == other or hashes[0] != hashes[1], f"{edit} changes pods, and replaces none"
+        hashes = [each["metadata"]["annotations"].pop(ANNOTATION_SPEC) for each in (one, other)]
+        classes = [each["metadata"]["annotations"].pop(ANNOTATION_DATAFLOW) for each in (one, other)]
+        kept = (classes if child is Child.DRIVER else hashes) if one != other else ["", "other"]
+        assert kept[0] != kept[1], f"{edit} changes pods, and replaces none"
+        assert classes[0] == classes[1] or hashes[0] != hashes[1], f"{edit} changes only a part of the whole"
     conf = [each[0][Child.SPARK_CONF]["data"] for each in (before, after)]
-    assert conf[0] == conf[1] or hashes[0] != hashes[1], f"{edit} changes Spark's conf, and replaces no pod"
+    assert conf[0] == conf[1] or classes[0] != classes[1], f"{edit} changes Spark's conf, and restarts no driver"
     return before != after or hashes[0] != hashes[1]
 
 

@@ -15,6 +15,7 @@ from binshift_operator.children.metadata import PORTS, Manifest, labels, selecto
 from binshift_operator.children.spark_conf import CLAIM_DIRECTORY, STATE_DIRECTORY, master_resources, resources
 from binshift_operator.children.user_template import merge_template, spec_of
 from binshift_operator.model import names
+from binshift_operator.model.executor_class import dataflow_hash
 from binshift_operator.model.names import DRIVER, EXECUTOR, MASTER, WORKER, Child
 from binshift_operator.model.specification import Dataflow
 
@@ -179,6 +180,7 @@ def _metadata(dataflow: Dataflow, component: str, keys_hash: str, local: str) ->
             **(user.get("annotations") or {}),
             names.ANNOTATION_VERSION: __version__,
             names.ANNOTATION_SPEC: dataflow.pod_hash,
+            names.ANNOTATION_DATAFLOW: dataflow_hash(dataflow),
             names.ANNOTATION_KEYS: keys_hash,
         },
     }

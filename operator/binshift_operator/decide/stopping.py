@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from binshift_operator.decide import drift
 from binshift_operator.model.actions import DeletePod, Step, StopQuery
+from binshift_operator.model.executor_class import dataflow_hash
 from binshift_operator.model.names import Child
 from binshift_operator.model.observed import ChildState, ObservedState, Pod, PodState, RunState
 from binshift_operator.model.reasons import ProgressingReason, SettledReason
@@ -28,10 +29,15 @@ ENDED_BY_ITSELF = "the program has ended by itself"
 
 
 def outdated_pods(situation: Situation) -> tuple[Pod, ...]:
-    """Live pods that were made for another restart hash or Secret."""
-    current = (situation.dataflow.pod_hash, situation.observed.keys_hash)
+    """Live pods that were made for another spec or Secret: drivers of another dataflow class, executors of any other restart class."""
+    keys, restart = situation.observed.keys_hash, situation.dataflow.pod_hash
+    dataflow = dataflow_hash(situation.dataflow)
     live = (pod for pod in situation.observed.pods if pod.deleting_since is None)
-    return tuple(pod for pod in live if (pod.spec_hash, pod.keys_hash) != current)
+    return tuple(
+        pod
+        for pod in live
+        if pod.keys_hash != keys or (pod.spec_hash != restart and not (pod.is_driver and pod.dataflow_hash == dataflow))
+    )
 
 
 def is_stopped(situation: Situation) -> bool:

@@ -28,6 +28,8 @@ WORKER: Final = "worker"
 
 ANNOTATION_SPEC: Final = f"{GROUP}/restart-hash"
 """On a pod: the hash of the spec's restart class, and of the Secrets whose change restarts it."""
+ANNOTATION_DATAFLOW: Final = f"{GROUP}/dataflow-hash"
+"""On a pod: the hash of the part of the restart class that is not the executors' alone; pods of older operators have none."""
 ANNOTATION_VERSION: Final = f"{GROUP}/operator-version"
 """On a pod: the version of the operator that rendered its template."""
 ANNOTATION_KEYS: Final = f"{GROUP}/keys-hash"

@@ -98,11 +98,10 @@ class Pod:
         grace_seconds: of that deletion.
         finalizers: of other controllers; binshift sets none on its pods.
         node_lost: whether it was deleted for a taint of its node, such as that of an unreachable node.
-        spec_hash, keys_hash: the restart class and the Secret that it was created for.
+        spec_hash, dataflow_hash, keys_hash: the restart class, its dataflow class, and the Secret that it was created for.
         ready: as reported by the kubelet.
         state, message: its problem, and the message of the scheduler, the kubelet or the container.
-        state_since, created_at: None if unknown.
-        ip: empty while it has none.
+        state_since, created_at: None if unknown; ``ip``: empty while it has none.
         operator_version: of the operator that rendered its template; empty for pods of older operators.
     """
 
@@ -114,6 +113,7 @@ class Pod:
     grace_seconds: float = 0.0
     node_lost: bool = False
     spec_hash: str = ""
+    dataflow_hash: str = ""
     keys_hash: str = ""
     ready: bool = False
     state: PodState = PodState.FINE
