@@ -97,7 +97,7 @@ class OperatorMetrics(Collector):
             if not self._paused:  # else the reconciliation was running when another process took over
                 self._statuses[key.namespace, key.name] = after
         last = before.awaiting
-        if last is not None and (after.awaiting is None or after.awaiting.reason != last.reason):
+        if last is not None and after.awaiting != last:
             self.awaited_seconds.labels(last.reason).observe(max(0.0, now - last.since))
 
     def remove(self, namespace: str, name: str) -> None:

@@ -22,6 +22,7 @@ from binshift_operator.model.status import (
     MigrationStatus,
     Moving,
     Phase,
+    RolloutStatus,
     SettledTarget,
     Status,
 )
@@ -145,6 +146,7 @@ def _read_waiting(found: Iterable[Mapping[str, Any]]) -> dict[int, float]:
 AWAITING: Final = Record(Awaiting, (Field("reason", "reason", str), _time("since", "since")))
 MOVING: Final = Record(Moving, (Field("generation", "generation", int), _time("since", "since")))
 TARGET: Final = Record(SettledTarget, (Field("generation", "generation", int), Field("epoch", "settledEpoch", int)))
+ROLLOUT: Final = Record(RolloutStatus, (Field("updated", "updated", int), Field("total", "total", int)))
 CONDITION: Final = Record(
     Condition,
     (
@@ -197,6 +199,7 @@ STATUS: Final = Record(
         Field("finished_generation", "finishedGeneration", int, omit_empty=True),
         Field("finished_spec", "finishedSpec", str, omit_empty=True),
         Field("moving", "moving", MOVING.read, MOVING.write),
+        Field("rollout", "rollout", ROLLOUT.read, ROLLOUT.write),
         Field("waiting", "waiting", _read_waiting, _write_waiting, omit_empty=True),
         Field("migration", "migration", _read_migration, _write_migration),
         _list("history", _read_migration, _write_migration, omit_empty=True),

@@ -164,9 +164,7 @@ CREATED: Final = [
     Case("a name that begins with a digit", {"metadata.name": "1a"}, "begin with a letter"),
     Case("one task slot", {"spec.executor": {"taskSlots": 1}}, "taskSlots", schema=True),
     Case("no memory", {"spec.executor": {"resources": {"requests": {"cpu": 1}}}}, "limits.memory"),
-    Case(
-        "a quantity that is none", {"spec.driver": {"resources": {"limits": {"memory": "lots"}}}}, "memory", schema=True
-    ),
+    Case("no quantity", {"spec.driver": {"resources": {"limits": {"memory": "lots"}}}}, "memory", schema=True),
     Case(
         "a limit and a claim",
         {"spec.executor": {"storage": {"sizeLimit": "1Gi", "volumeClaimTemplate": {"spec": {}}}}},
@@ -230,8 +228,10 @@ CREATED: Final = [
         Case(f"{key}, which binshift sets", {"spec.sparkConf": {key: "1"}}, "this key is set by binshift")
         for key in ("spark.locality.wait", "spark.executorEnv.PYTHONPATH", "spark.port.maxRetries")
     ),
-    Case("a negative nonce", {"spec.restartNonce": -1}, "restartNonce", schema=True),
-    Case("a negative number of rebalances", {"spec.rebalance.nonce": -1}, "rebalance", schema=True),
+    *(
+        Case(f"a negative {path}", {f"spec.{path}": -1}, path, schema=True)
+        for path in ("restartNonce", "rebalance.nonce", "executor.restartNonce", "executor.maxSurge")
+    ),
 ]
 """Objects that are applied as they are."""
 

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+from binshift_operator.children import hash_keys, read_keys
 from binshift_operator.kube import path_of
-from binshift_operator.model.names import ANNOTATION_DATAFLOW, ANNOTATION_SPEC, Child, DataflowKey
+from binshift_operator.model.names import (
+    ANNOTATION_DATAFLOW,
+    ANNOTATION_SPEC,
+    LABEL_COMPONENT,
+    LABEL_UID,
+    Child,
+    DataflowKey,
+)
 
 if TYPE_CHECKING:
     from sim_cluster import SimCluster
@@ -18,6 +26,30 @@ def assert_read_first(requests: Sequence[str], key: DataflowKey) -> None:
     for number, request in enumerate(requests):
         if not (request.startswith("GET ") or "/status" in request or "/events" in request):
             assert wanted <= set(requests[:number]), f"{request} was sent before everything was read"
+
+
+def assert_may_go(
+    cluster: SimCluster, pod: Mapping[str, Any], dataflow: Mapping[str, Any] | None, secret: Mapping[str, Any] | None
+) -> None:
+    """An executor's pod may be removed only if no query runs, or it holds no bins and is to hold none; a driver's, once its
+    query has stopped, unless it could not be asked to.
+    """
+    meta, log = pod["metadata"], cluster.log
+    running = [query for query in cluster.queries.values() if query.state == "Running"]
+    if not running or log.target is None or meta["uid"] in cluster.lost:
+        return
+    if dataflow is None or meta["labels"][LABEL_UID] != dataflow["metadata"]["uid"]:
+        return  # everything goes with its dataflow
+    if meta["labels"][LABEL_COMPONENT] == "driver":
+        locked_out = secret is None or hash_keys(read_keys(secret) or {}) != running[0].keys
+        spoken_to = cluster.now - cluster.heard < 1 and not locked_out
+        assert not spoken_to or "deletionTimestamp" in meta, "a driver is taken while its query runs"
+        return
+    slot = int(meta["name"].rpartition("-")[2])
+    assert slot not in log.holding, f"executor {slot} is taken while it holds bins"
+    assert slot not in log.target["workers"], f"executor {slot} is taken while bins may come to it"
+    held = log.left.get(slot, -1) < log.epoch
+    assert held, f"executor {slot} is taken in the epoch in which its last bin left, which may be replayed"
 
 
 def problems(cluster: SimCluster) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from crd_cases import BASE
 from prometheus_client.registry import CollectorRegistry
-from sim_checks import assert_read_first, problems
+from sim_checks import assert_may_go, assert_read_first, problems
 from sim_runtime import Log, Query, SimControl
 from sim_server import Crash, SimServer, stamp
 
@@ -21,7 +21,7 @@ from binshift_operator.children import RenderContext, hash_keys, read_keys
 from binshift_operator.errors import OperatorError
 from binshift_operator.kube import Kube
 from binshift_operator.metrics import OperatorMetrics
-from binshift_operator.model.names import ANNOTATION_KEYS, LABEL_COMPONENT, LABEL_UID, DataflowKey
+from binshift_operator.model.names import ANNOTATION_KEYS, LABEL_COMPONENT, DataflowKey
 from binshift_operator.model.situation import Timeouts
 from binshift_operator.observe import Observer
 from binshift_operator.reconcile import Reconciler
@@ -48,6 +48,7 @@ class SimCluster:
 
     Attributes:
         no_room: slots of executors that cannot be scheduled.
+        stuck: slots of executors whose new pods do not start.
         failing: why the program fails, if it does.
         silent: whether the control API cannot be reached.
         no_pods: why no pod of executors can be made, if none can.
@@ -57,6 +58,7 @@ class SimCluster:
     """
 
     no_room: set[int] = field(default_factory=set)
+    stuck: set[int] = field(default_factory=set)
     failing: str = ""
     silent: bool = False
     no_pods: str = ""
@@ -215,8 +217,10 @@ class SimCluster:
                     del self.server.objects[key]
                     self.queries.pop(meta["uid"], None)
                 continue
-            executor = meta["labels"][LABEL_COMPONENT] == "executor"
-            if executor and slot in self.no_room and "phase" not in pod["status"]:
+            waits = meta["labels"][LABEL_COMPONENT] == "executor" and "phase" not in pod["status"]
+            if waits and slot in self.stuck:
+                continue
+            if waits and slot in self.no_room:
                 refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
                 pod["status"].setdefault("conditions", [refused | {"lastTransitionTime": stamp(self.now)}])
                 continue
@@ -250,25 +254,9 @@ class SimCluster:
     # ------------------------------------------------------------------------------------------------ what must always hold
 
     def assert_may_go(self, pod: dict[str, Any]) -> None:
-        """An executor's pod may be removed only if no query runs, or it holds no bins and is to hold none; a driver's, once its
-        query has stopped, unless it could not be asked to.
-        """
-        running = [query for query in self.queries.values() if query.state == "Running"]
-        if not running or self.log.target is None or pod["metadata"]["uid"] in self.lost:
-            return
-        if SDF not in self.server.objects or pod["metadata"]["labels"][LABEL_UID] != self.dataflow["metadata"]["uid"]:
-            return  # everything goes with its dataflow
-        if pod["metadata"]["labels"][LABEL_COMPONENT] == "driver":
-            secret = self.server.objects.get(("Secret", NS, f"{NAME}-keys"))
-            locked_out = secret is None or hash_keys(read_keys(secret) or {}) != running[0].keys
-            spoken_to = self.now - self.heard < 1 and not locked_out
-            assert not spoken_to or "deletionTimestamp" in pod["metadata"], "a driver is taken while its query runs"
-            return
-        slot = int(pod["metadata"]["name"].rpartition("-")[2])
-        assert slot not in self.log.holding, f"executor {slot} is taken while it holds bins"
-        assert slot not in self.log.target["workers"], f"executor {slot} is taken while bins may come to it"
-        held = self.log.left.get(slot, -1) < self.log.epoch
-        assert held, f"executor {slot} is taken in the epoch in which its last bin left, which may be replayed"
+        """A pod may be removed."""
+        objects = self.server.objects
+        assert_may_go(self, pod, objects.get(SDF), objects.get(("Secret", NS, f"{NAME}-keys")))
 
     def check(self) -> None:
         """What must hold at every moment."""
@@ -288,7 +276,7 @@ class SimCluster:
 
     def converge(self, ticks: int = 150) -> None:
         """Nothing fails any more: the cluster must converge to the spec."""
-        self.no_room, self.failing, self.no_pods = set(), "", ""
+        self.no_room, self.stuck, self.failing, self.no_pods = set(), set(), "", ""
         self.silent, self.ending, self.server.down, self.server.refusing = False, False, False, {}
         self.run(2)
         for _ in range(ticks):

@@ -24,6 +24,7 @@ from binshift_operator.model.status import (
     MigrationStatus,
     Moving,
     Phase,
+    RolloutStatus,
     SettledTarget,
     Status,
 )
@@ -177,7 +178,7 @@ SHOWN = MigrationStatus(3, "copying", 7002, "Fluid", 1, 9, 77, 1e9, None, 0.25, 
 FULL_STATUS = Status(
     7, 6, 4, 3, Phase.RESCALING, EpochStats(99, 1e9, 0.31), 12, Awaiting("Migration", 1e9), SettledTarget(7002, 90), 4, 5, SHOWN, (SHOWN,),
     tuple(Condition(kind, True, "Because", "a message", 7, 1e9) for kind in ConditionType), 7,
-    {2: 1e9, 4: 1e9, 5: 1e9}, "0123456789abcdef", Moving(7002, 1e9), "0.1.0",
+    {2: 1e9, 4: 1e9, 5: 1e9}, "0123456789abcdef", Moving(7002, 1e9), "0.1.0", RolloutStatus(1, 4),
 )  # fmt: skip
 
 

@@ -94,7 +94,8 @@ def effect(spec: dict[str, Any]) -> tuple[dict[Child, Manifest], *tuple[object, 
     made = kept(spec)
     made["metadata"] |= {"namespace": "default", "uid": "u", "generation": 1}
     dataflow = parse(made)
-    return manifests(spec), dataflow.replicas, dataflow.suspend, dataflow.migration, spec.get("rebalance")
+    live = spec.get("rebalance"), dataflow.section("executor").get("maxSurge")
+    return manifests(spec), dataflow.replicas, dataflow.suspend, dataflow.migration, live
 
 
 @pytest.mark.parametrize(

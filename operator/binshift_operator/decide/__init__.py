@@ -13,10 +13,10 @@
 | the dataflow is suspended | stop the query, delete the driver's pod, then the executors' | `stopping` |
 | the program has ended by itself, as recorded for this spec | the same | `stopping` |
 | a child cannot be rendered from the spec | keep the others in place, report it | `decision` |
-| a pod was made for another restart hash or Secret | if the ServiceAccount exists: dry-run the new templates; stop the query, delete the driver's pod, apply the templates, delete the outdated pods | `stopping` |
+| a pod was made for another restart hash or Secret, except executors that can be rolled | if the ServiceAccount exists: dry-run the new templates; stop the query, delete the driver's pod, apply the templates, delete the outdated pods | `stopping` |
 | the query was stopped, or has ended for an earlier spec, and should run | delete the driver's pod; the last row recreates it | `stopping` |
 | the program has ended by itself | record it | `stopping` |
-| otherwise | apply what is missing or has drifted; then follow `binshift.rescale` | `workers` |
+| otherwise | apply what is missing or has drifted; then follow `binshift.rescale`, with the slots that `rolling` plans | `workers` |
 
 Only its StatefulSet, whose pods never overlap, replaces a driver. Executors are removed only as `binshift.rescale` allows, or
 once no query runs. The operator may be interrupted between any two actions; the next decision leads to the same end.

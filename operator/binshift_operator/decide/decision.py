@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from binshift_operator.decide import drift, stopping, workers
+from binshift_operator.decide import drift, rolling, stopping, workers
 from binshift_operator.model.actions import Action, CreateKeys, Step
 from binshift_operator.model.names import Child
 from binshift_operator.model.observed import ChildState, ClaimState, ObservedState, RunState
@@ -45,7 +45,7 @@ def decide(dataflow: Dataflow, observed: ObservedState, before: Status, timeouts
         step = next(filter(None, (row(situation) for row in ROWS)))
         actions = drift.force_deletions(situation) + step.actions
         step = replace(step, actions=actions + drift.retries(observed, actions))
-    outdated = bool(stopping.outdated_pods(situation))
+    outdated = bool(stopping.outdated_pods(situation)) and not rolling.is_possible(situation)
     outdated = outdated and not observed.render_error and step.reason is not ProgressingReason.SPEC
     status = compute_status(situation, replace(step, outdated=outdated))
     return Decision(step.actions, status, _requeue_after(step, status, observed.now, timeouts))
@@ -123,7 +123,8 @@ def _outdated(situation: Situation) -> Step | None:
     stopped = observed.driver is not None and observed.runtime_state is RunState.STOPPED
     # It ended for an earlier spec and was edited since: the remaining pods are those of the earlier spec.
     ended_earlier = _has_just_ended(observed) and situation.before.finished_generation != 0
-    if not (stopping.outdated_pods(situation) or stopped or ended_earlier):
+    outdated = stopping.outdated_pods(situation) and not rolling.is_possible(situation)
+    if not (outdated or stopped or ended_earlier):
         return None
     no_account = _service_account_problem(observed)
     if no_account is not None and observed.has_live_driver and not stopped:

@@ -25,6 +25,7 @@ AFTER_STOP = (
 )
 """Reasons that follow only after the query has stopped."""
 NEVER_RAN = (PodState.UNSCHEDULABLE, PodState.IMAGE, PodState.CONFIG, PodState.EVICTED, PodState.NOT_STARTED)
+TEMPLATES_REFUSED = "the API server rejects the new pod templates; running pods are left as they are"
 ENDED_BY_ITSELF = "the program has ended by itself"
 
 
@@ -38,6 +39,12 @@ def outdated_pods(situation: Situation) -> tuple[Pod, ...]:
         for pod in live
         if pod.keys_hash != keys or (pod.spec_hash != restart and not (pod.is_driver and pod.dataflow_hash == dataflow))
     )
+
+
+def needs_restart(situation: Situation) -> bool:
+    """Whether an outdated pod is of another dataflow class or Secret; a pod of an older operator has no hash of its dataflow class."""
+    wanted = (situation.observed.keys_hash, dataflow_hash(situation.dataflow))
+    return any((pod.keys_hash, pod.dataflow_hash) != wanted for pod in outdated_pods(situation))
 
 
 def is_stopped(situation: Situation) -> bool:
@@ -110,7 +117,7 @@ def restart(situation: Situation) -> Step:
     actions = drift.plain_children(observed) + drift.stateful_sets(observed, replicas)
     if observed.driver is not None:
         return Step(reason, "the driver's pod is being deleted", actions=actions)
-    if actions or not _is_template_current(observed):
+    if actions or not is_template_current(observed):
         return Step(reason, "the new pod templates are being applied", actions=actions)
     why = (
         "its Secret was lost or changed" if lost else "the spec has another image, program, configuration or resources"
@@ -127,12 +134,11 @@ def _stop_for_templates(situation: Situation) -> Step:
         return step
     step = replace(step, actions=(*dry_runs, *step.actions))
     if any(each.child.value in observed.refusals for each in dry_runs):
-        message = "the API server rejects the new pod templates; running pods are left as they are"
-        return replace(step, reason=ProgressingReason.SPEC, message=message)
+        return replace(step, reason=ProgressingReason.SPEC, message=TEMPLATES_REFUSED)
     return step
 
 
-def _is_template_current(observed: ObservedState) -> bool:
+def is_template_current(observed: ObservedState) -> bool:
     """Whether an executor that is created now gets the current template."""
     executors = observed.children[Child.EXECUTORS]
     contested = executors.state is ChildState.CONTESTED and not executors.retry_due

@@ -1,4 +1,4 @@
-"""The executors that should hold the bins: of the spec's executors the registered ones and, for a while, the others.
+"""The executors that should hold the bins: of the planned ones (`rolling`) the registered ones and, for a while, the others.
 
 A target is a set of slots, not a number, so an unschedulable slot does not block the slots above it. Each slot has a clock of its
 own, kept in the status (`Status.waiting`). It starts when the slot is first wanted but not in the runtime's target, or when a slot of
@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from binshift_operator.decide import migrations
+from binshift_operator.decide.rolling import Plan
 from binshift_operator.model.observed import REVISIONS, ObservedRuntime, PodState
 from binshift_operator.model.situation import Situation
 from binshift_operator.model.status import format_duration, format_first, truncate
@@ -47,16 +48,17 @@ class DesiredWorkers:
     exhausted: bool = False
 
 
-def desired_workers(situation: Situation, *, late: bool) -> DesiredWorkers:
+def desired_workers(situation: Situation, planned: Plan, *, late: bool) -> DesiredWorkers:
     """The target to request. ``late``: whether the migration has timed out."""
     dataflow, runtime, now = situation.dataflow, situation.running, situation.observed.now
-    first, full = dataflow.generation * REVISIONS, frozenset(range(dataflow.replicas))
+    first, full = dataflow.generation * REVISIONS, planned.workers
     if runtime is None:
         return DesiredWorkers(full, first, frozenset(), _continued(situation), frozenset())
     target = runtime.target
     taken = frozenset() if target is None else target.workers
-    waiting = _waiting(full, taken, runtime, situation)
-    long = {slot for slot, since in waiting.items() if now - since > situation.timeouts.registration_wait_seconds}
+    waiting = _waiting(full | planned.surge, taken, runtime, situation)
+    timeout = situation.timeouts.registration_wait_seconds
+    long = {slot for slot, since in waiting.items() if slot in full and now - since > timeout}
     absent = frozenset(long - runtime.registered)
     mine = migrations.is_ours(dataflow, runtime)
     if mine and late and target is not None:
@@ -87,10 +89,10 @@ def _continued(situation: Situation) -> Mapping[int, float]:
     return situation.before.waiting if silent else {}
 
 
-def describe_registration(situation: Situation, waiting: Mapping[int, float]) -> str:
+def describe_registration(situation: Situation, processes: int, waiting: Mapping[int, float]) -> str:
     """Which executors have not registered, for how long and why, and which are ready; times are whole minutes."""
     dataflow, observed = situation.dataflow, situation.observed
-    full, runtime = frozenset(range(dataflow.replicas)), observed.runtime
+    full, runtime = frozenset(range(processes)), observed.runtime
     registered = frozenset() if runtime is None else runtime.registered & full
     holding = frozenset() if runtime is None else runtime.holding & full
     missing, ready = full - registered, registered - holding

@@ -1,13 +1,14 @@
 """The usual case, a running dataflow: the number of executors, the runtime's target, and what is being waited for.
 
 `binshift.rescale` decides; this module passes it the observed state, and turns its decision into actions on StatefulSets,
-whose ordinals are the slots. It adds three things:
+whose ordinals are the slots. It adds four things:
 
 - *Executors that do not register.* After a timeout, the target takes the registered ones (`targets`). That is another target
   of the same generation of the object, hence the revisions (`observed.REVISIONS`).
 - *Executors that hold bins.* On resume, executors are started for all slots that last held bins, in the spec or not, because the
   first epoch needs them. The runtime then reports what each of them holds, and those beyond the spec are drained as usual.
 - *Migrations that time out or fail.* See `migrations`.
+- *Executors of an earlier executor class.* See `rolling`.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from typing import assert_never
 
 from binshift import rescale
 from binshift.model import Worker
-from binshift_operator.decide import drift, migrations, targets
+from binshift_operator.decide import drift, migrations, rolling, stopping, targets
+from binshift_operator.decide.rolling import Plan
 from binshift_operator.decide.targets import DesiredWorkers
-from binshift_operator.model.actions import Action, PutTarget, Step
+from binshift_operator.model.actions import Action, DeletePod, PutTarget, Step
 from binshift_operator.model.names import Child
-from binshift_operator.model.observed import ChildState, ObservedRuntime, RunState
+from binshift_operator.model.observed import ChildState, ObservedRuntime, Pod, RunState
 from binshift_operator.model.reasons import ProgressingReason, SettledReason
 from binshift_operator.model.situation import Situation
 from binshift_operator.model.status import SettledTarget, format_first
@@ -30,10 +32,11 @@ from binshift_operator.status import count_holding_slots
 
 @dataclass(frozen=True, slots=True)
 class RescaleStep:
-    """The next step of `binshift.rescale`; ``replicas``: the number of executors to run now."""
+    """The next step of `binshift.rescale`; ``replicas``: the number of executors to run now; ``replaced``: the executor to delete."""
 
     replicas: int
     shrink: bool = False
+    replaced: Pod | None = None
     put: tuple[PutTarget, ...] = ()
     waits_for: ProgressingReason | None = None
     slots: frozenset[int] = frozenset()
@@ -46,17 +49,20 @@ def run(situation: Situation) -> Step:
         return _fenced(situation)
     settling = _settling(situation)
     late = migrations.timed_out(situation)
-    desired = targets.desired_workers(situation, late=late)
-    step = _rescale_step(situation, desired, settling)
+    planned = rolling.plan(situation)
+    desired = targets.desired_workers(situation, planned, late=late)
+    step = _rescale_step(situation, planned, desired, settling)
     actions: tuple[Action, ...] = drift.plain_children(observed)
     if step.shrink and not late:
         actions += drift.stateful_sets(observed, {Child.DRIVER: 1})
         executors = observed.children[Child.EXECUTORS]
-        actions += (drift.apply_action(Child.EXECUTORS, executors, dataflow.replicas, exactly=True),)
+        actions += (drift.apply_action(Child.EXECUTORS, executors, step.replicas, exactly=True),)
     else:
         actions += drift.stateful_sets(observed, {Child.EXECUTORS: step.replicas, Child.DRIVER: 1})
-    actions += migrations.cancel(situation) if late else step.put
-    reason, message = _reason(situation, step, desired, acts=bool(actions), late=late)
+    actions += migrations.cancel(situation) if late else step.put + _replacement(situation, step)
+    reason, message = _reason(situation, planned, step, desired, acts=bool(actions), late=late)
+    rollout = rolling.progress(situation, planned, settled=reason is SettledReason.SETTLED)
+    reason, message = rolling.explain(situation, reason, message, rollout)
     actions += () if situation.running is None else drift.disruption_budget(observed, len(desired.absent))
     exhausted = migrations.revisions_exhausted(dataflow) if desired.exhausted else None
     return Step(
@@ -69,7 +75,16 @@ def run(situation: Situation) -> Step:
         degraded=exhausted or migrations.degraded(situation, late=late),
         waiting=desired.waiting,
         moving=migrations.moving_since(situation),
+        rollout=rollout,
     )
+
+
+def _replacement(situation: Situation, step: RescaleStep) -> tuple[DeletePod, ...]:
+    """Delete an executor that holds nothing, if it returns on the new template."""
+    pod = step.replaced
+    if pod is None or not stopping.is_template_current(situation.observed):
+        return ()
+    return (DeletePod(pod.name, pod.uid, "it holds no bins, and the spec has another template for executors"),)
 
 
 def _fenced(situation: Situation) -> Step:
@@ -92,13 +107,16 @@ def _settling(situation: Situation) -> SettledTarget | None:
     return SettledTarget(runtime.target.generation, runtime.epoch)
 
 
-def _rescale_step(situation: Situation, desired: DesiredWorkers, settling: SettledTarget | None) -> RescaleStep:
+def _rescale_step(
+    situation: Situation, planned: Plan, desired: DesiredWorkers, settling: SettledTarget | None
+) -> RescaleStep:
     executors, runtime = situation.observed.children[Child.EXECUTORS], situation.running
     processes = executors.replicas if executors.state is not ChildState.ABSENT else 0
     observed = rescale.Observed(rescale.lowest(processes), None if runtime is None else _runtime(runtime, settling))
-    slots = _workers(desired.workers), _workers(desired.spare)
+    outgoing, spec = planned.outgoing, planned.processes
+    spare = frozenset(range(spec)) - desired.workers
+    slots = _workers(desired.workers), _workers(spare if outgoing is None else spare - {outgoing.slot})
     wanted = rescale.Desired(situation.dataflow.key.uid, desired.generation, *slots, takes_over=True)
-    spec = situation.dataflow.replicas
     holding = count_holding_slots(situation.observed.runtime, situation.before) if runtime is None else 0
     replicas = max(processes, spec, holding)
     step = RescaleStep(replicas)
@@ -108,8 +126,9 @@ def _rescale_step(situation: Situation, desired: DesiredWorkers, settling: Settl
                 count = max(replicas, 1 + max(workers))
                 step = RescaleStep(count, waits_for=ProgressingReason.CHILDREN, slots=frozenset(workers))
             case rescale.StopWorkers(workers):
-                ending = ProgressingReason.PODS_ENDING
-                step = RescaleStep(spec, shrink=True, waits_for=ending, slots=frozenset(workers))
+                gone = outgoing if outgoing is not None and outgoing.slot in workers else None
+                ending, shrink = ProgressingReason.PODS_ENDING, processes > spec
+                step = RescaleStep(spec, shrink, gone, waits_for=ending, slots=frozenset(workers))
             case rescale.PutTarget(target):
                 put, reason = PutTarget(target.generation, tuple(sorted(target.workers))), ProgressingReason.TARGET
                 step = RescaleStep(step.replicas, put=(put,), waits_for=reason, slots=frozenset(target.workers))
@@ -136,10 +155,10 @@ def _workers(slots: frozenset[int]) -> rescale.Workers:
 
 
 def _reason(
-    situation: Situation, step: RescaleStep, desired: DesiredWorkers, *, acts: bool, late: bool
+    situation: Situation, planned: Plan, step: RescaleStep, desired: DesiredWorkers, *, acts: bool, late: bool
 ) -> tuple[ProgressingReason | SettledReason, str]:
     """What is being waited for; the earliest step first."""
-    observed, replicas, awaited = situation.observed, situation.dataflow.replicas, step.waits_for
+    observed, replicas, awaited = situation.observed, planned.processes, step.waits_for
     runtime = observed.runtime
     if drift.orphaned(observed):
         message = "pods of a deleted StatefulSet are ending; it is recreated once they are gone"
@@ -156,7 +175,7 @@ def _reason(
     stopped = runtime is not None and not migrations.is_moving(runtime)
     still = awaited is None or (awaited is ProgressingReason.MIGRATION and stopped)
     if unused or awaited is ProgressingReason.REGISTRATION or (still and away):
-        return ProgressingReason.REGISTRATION, targets.describe_registration(situation, desired.waiting)
+        return ProgressingReason.REGISTRATION, targets.describe_registration(situation, replicas, desired.waiting)
     if awaited is not None:
         return awaited, MESSAGES[awaited].format(format_first(step.slots))
     if any(pod.slot >= replicas for pod in observed.executors):

@@ -27,6 +27,7 @@ class ProgressingReason(StrEnum):
     HOLD = "Hold"
     BINS = "Bins"
     PODS_ENDING = "PodsEnding"
+    ROLLING_EXECUTORS = "RollingExecutors"
 
 
 class SettledReason(StrEnum):

@@ -20,8 +20,8 @@ from typing import Any, Final
 
 from binshift_operator.model.names import DataflowKey
 
-LIVE: Final = frozenset({"replicas", "migration", "rebalance", "suspend"})
-"""Fields of the spec whose edits need no restart."""
+LIVE: Final = frozenset({"replicas", "migration", "rebalance", "suspend", "maxSurge"})
+"""Fields of the spec, at any depth, whose edits need no restart."""
 
 DEFAULTS: Final[Mapping[str, Any]] = {
     "imagePullPolicy": "IfNotPresent",
@@ -203,8 +203,7 @@ def restart_hash(spec: Mapping[str, Any]) -> str:
     >>> restart_hash(written) == restart_hash(written | {"restartNonce": 1})
     False
     """
-    written = _written({key: value for key, value in spec.items() if key not in LIVE}, DEFAULTS)
-    return hashlib.sha256(json.dumps(written, sort_keys=True).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(_written(spec, DEFAULTS), sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _written(value: Any, default: Any) -> Any:
@@ -217,6 +216,7 @@ def _written(value: Any, default: Any) -> Any:
     parts = {
         key: each if key in WHOLE and each and each != known.get(key) else _written(each, known.get(key))
         for key, each in value.items()
+        if key not in LIVE
     }
     return {key: each for key, each in parts.items() if each is not None} or None
 

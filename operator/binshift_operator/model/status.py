@@ -128,6 +128,14 @@ class Moving:
 
 
 @dataclass(frozen=True, slots=True)
+class RolloutStatus:
+    """A roll of the executors: how many of the spec's are registered and of the spec's template, and of how many."""
+
+    updated: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
 class EpochStats:
     """What changes with every epoch: the newest one, when it was committed (seconds since 1970), and the record latency (seconds)."""
 
@@ -163,6 +171,7 @@ class Status:
     finished_spec: str = ""
     moving: Moving | None = None
     version: str = ""
+    rollout: RolloutStatus | None = None
 
     def has_finished(self, generation: int, spec: str) -> bool:
         """Whether the program of this spec, by its restart hash, has ended by itself; live fields do not run it again."""
@@ -186,8 +195,7 @@ class Explanation:
         degraded: the problem that this decision found, if any.
         finished: whether the program has just ended by itself, which the status must record for this spec.
         outdated: whether pods wait to be replaced.
-        waiting: see `Status`.
-        moving: see `Moving`.
+        waiting, moving, rollout: see `Status`, `Moving` and `RolloutStatus`.
     """
 
     reason: ProgressingReason | SettledReason
@@ -200,6 +208,7 @@ class Explanation:
     outdated: bool = False
     waiting: Mapping[int, float] = field(default_factory=dict)
     moving: Moving | None = None
+    rollout: RolloutStatus | None = None
 
     @property
     def is_settled(self) -> bool:

@@ -85,17 +85,19 @@ def _status(situation: Situation, explanation: Explanation, numbers: EpochStats)
         conditions=conditions(situation, explanation, migration, numbers),
         waiting=explanation.waiting,
         moving=explanation.moving,
+        rollout=explanation.rollout,
     )
 
 
 def _awaiting(situation: Situation, explanation: Explanation) -> Awaiting | None:
-    """The time restarts with another reason or generation; a stop and a silent driver keep theirs across generations."""
+    """The time restarts with another reason, generation or executor to roll; a stop and a silent driver keep theirs across generations."""
     if explanation.is_settled:
         return None
     last, reason = situation.before.awaiting, explanation.reason
     same_generation = situation.before.observed_generation == situation.dataflow.generation
     lasting = reason in (ProgressingReason.STOPPING, ProgressingReason.RUNTIME)
-    if last is not None and last.reason == reason and (same_generation or lasting):
+    same_executor = situation.before.rollout == explanation.rollout
+    if last is not None and last.reason == reason and ((same_generation and same_executor) or lasting):
         return last
     return Awaiting(reason.value, situation.observed.now)
 

@@ -33,6 +33,9 @@ def transitions(before: Status, after: Status) -> tuple[EventRecord, ...]:
         if now is not None and (last is None or (last.status, last.reason) != (now.status, now.reason)):
             events += _condition(last, now)
     events += _migration(before.migration, after.migration, timed_out=after.timed_out_generation != 0)
+    in_place = after.settled_generation == after.observed_generation
+    if before.rollout is not None and after.rollout is None and in_place:
+        events.append(EventRecord("ExecutorsRolled", f"{before.rollout.total} executors run the template of the spec"))
     if after.settled_generation != before.settled_generation:
         events.append(EventRecord("Settled", f"generation {after.settled_generation} is in place"))
     return tuple(events)

@@ -1,0 +1,142 @@
+"""Rolls the executors: replaces those of another executor class one after the other, while the query runs.
+
+One executor more than the spec's, the *surge*, is made from the new template and takes over the bins of slot 0. Slot 0 is then empty,
+its pod is deleted, and it returns on the new template to take over the bins of slot 1, and so on; last, the bins of the surge go to the
+last slot. So each bin moves about once. `plan` decides from the observed state which slots should hold the bins now:
+
+| of the slots 0 ... replicas, those not in the runtime's target | not to hold bins |
+|---|---|
+| one has an outdated executor | the lowest of these: it is deleted once it is empty |
+| one has no registered executor of the new template | the highest of these: it starts |
+| neither | the lowest slot with an outdated executor |
+
+`targets` requests these slots, `binshift.rescale` waits as it does for shrinking (settled, one epoch later, no bins), and `workers` acts.
+Once no executor of the spec's slots is outdated, the plan is the spec's, and the surge is drained as by any other shrinking.
+
+A surge that cannot be scheduled or created in time is given up for as long as executors are outdated: each slot's bins then go to the
+other slots, and return. So does `executor.maxSurge: 0`. A single executor has no others: it waits for its surge, and without one it is
+replaced by a restart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from binshift_operator.decide import stopping
+from binshift_operator.model.names import Child
+from binshift_operator.model.observed import ObservedRuntime, Pod, PodState, RunState
+from binshift_operator.model.reasons import ProgressingReason, SettledReason
+from binshift_operator.model.situation import Situation
+from binshift_operator.model.status import RolloutStatus
+
+STEPS = frozenset(
+    {
+        *(ProgressingReason.CHILDREN, ProgressingReason.REGISTRATION, ProgressingReason.TARGET),
+        *(ProgressingReason.MIGRATION, ProgressingReason.HOLD, ProgressingReason.BINS, ProgressingReason.PODS_ENDING),
+        SettledReason.SETTLED,
+    }
+)
+"""What is awaited in each step of a roll; other reasons have nothing to do with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The executors to have now.
+
+    Attributes:
+        workers: the slots that should hold the bins.
+        processes: the number of executors to run.
+        outgoing: the executor to delete once it holds nothing; None if there is none.
+        surge: the slot of the surge, also while it is given up; empty if there is none.
+        rolls: whether executors are being rolled.
+    """
+
+    workers: frozenset[int]
+    processes: int
+    outgoing: Pod | None = None
+    surge: frozenset[int] = frozenset()
+    rolls: bool = False
+
+
+def is_possible(situation: Situation) -> bool:
+    """Whether outdated pods can be replaced while the query runs; otherwise only a restart replaces them.
+
+    A query without an epoch has nothing to lose by a restart, and may wait for pods that cannot run. So may a program that loads.
+    """
+    driver, runtime = situation.observed.driver, situation.observed.runtime
+    alone = situation.dataflow.replicas == 1 and not _surge_max(situation)
+    if driver is None or driver.deleting_since is not None or alone or stopping.needs_restart(situation):
+        return False
+    if runtime is None:
+        return driver.state not in stopping.NEVER_RAN
+    if runtime.state is RunState.LOADING:
+        fine = all(pod.state is PodState.FINE for pod in stopping.outdated_pods(situation))
+        return fine and not runtime.failures
+    return situation.running is not None
+
+
+def plan(situation: Situation) -> Plan:
+    """The next step of a roll, or the spec if no executor is outdated or nothing is known of the bins."""
+    replicas, runtime = situation.dataflow.replicas, situation.running
+    outdated = {pod.slot: pod for pod in stopping.outdated_pods(situation) if not pod.is_driver}
+    if runtime is None or not any(slot < replicas for slot in outdated):
+        return Plan(frozenset(range(replicas)), replicas)
+    surge = frozenset(range(replicas, replicas + _surge_max(situation)))
+    slots = frozenset(range(replicas)) | (frozenset() if _is_given_up(situation, runtime) else surge)
+    chosen = _choose(slots, slots & outdated.keys(), situation, runtime)
+    return Plan(slots - {chosen}, len(slots), outdated.get(chosen), surge, rolls=True)
+
+
+def _choose(slots: frozenset[int], outdated: frozenset[int], situation: Situation, runtime: ObservedRuntime) -> int:
+    """The slot that should hold no bins: see the table above."""
+    outside = slots - (frozenset() if runtime.target is None else runtime.target.workers)
+    if leaving := outside & outdated:
+        return min(leaving)
+    starting = outside - _updated(situation, runtime)
+    return max(starting) if starting else min(outdated)
+
+
+def _updated(situation: Situation, runtime: ObservedRuntime) -> frozenset[int]:
+    """The slots with a registered executor of the new template."""
+    outdated = stopping.outdated_pods(situation)
+    ready = {pod.slot for pod in situation.observed.executors if pod.ready and pod.deleting_since is None}
+    return frozenset(ready & runtime.registered) - {pod.slot for pod in outdated if not pod.is_driver}
+
+
+def _surge_max(situation: Situation) -> int:
+    given = situation.dataflow.section("executor").get("maxSurge")
+    return 1 if given is None else min(1, int(given))
+
+
+def _is_given_up(situation: Situation, runtime: ObservedRuntime) -> bool:
+    """Whether the surge could not be scheduled or created in time, and other executors can do without it."""
+    slot = situation.dataflow.replicas
+    since = situation.before.waiting.get(slot)
+    pod = next((pod for pod in situation.observed.executors if pod.slot == slot), None)
+    if since is None or slot in runtime.registered or situation.dataflow.replicas == 1:
+        return False
+    late = situation.observed.now - since > situation.timeouts.registration_wait_seconds
+    return late and (pod is None or pod.state is PodState.UNSCHEDULABLE)
+
+
+def progress(situation: Situation, planned: Plan, *, settled: bool) -> RolloutStatus | None:
+    """How far a roll is; it ends when everything is settled. While nothing is known, what was last known."""
+    runtime, last = situation.running, situation.before.rollout
+    if runtime is None:
+        return last
+    if not planned.rolls and (last is None or settled):
+        return None
+    slots = range(situation.dataflow.replicas)
+    return RolloutStatus(len(_updated(situation, runtime) & frozenset(slots)), len(slots))
+
+
+def explain(
+    situation: Situation, reason: ProgressingReason | SettledReason, message: str, rollout: RolloutStatus | None
+) -> tuple[ProgressingReason | SettledReason, str]:
+    """Reason and message of a step: while executors are rolled, it is a step of that."""
+    if rollout is None or reason not in STEPS:
+        return reason, message
+    if Child.EXECUTORS.value in situation.observed.refusals:
+        return ProgressingReason.SPEC, stopping.TEMPLATES_REFUSED
+    done = f"{rollout.updated} of {rollout.total} executors are updated"
+    return ProgressingReason.ROLLING_EXECUTORS, f"{done}; {message}"
