@@ -12,7 +12,7 @@ from sim_cluster import NAME, NS, SimCluster
 from test_drift_contested import stubborn
 
 from binshift_operator.model.names import Child
-from binshift_operator.model.observed import ChildState
+from binshift_operator.model.observed import REVISIONS, ChildState
 
 
 class Disturbed(RuleBasedStateMachine):
@@ -48,9 +48,17 @@ class Disturbed(RuleBasedStateMachine):
     def restart(self, nonce: int) -> None:
         self.cluster.edit(restartNonce=nonce)
 
-    @rule(slots=st.sets(st.integers(0, 4), max_size=2))
+    @rule(nonce=st.integers(0, 3), surge=st.integers(0, 1))
+    def roll(self, nonce: int, surge: int) -> None:
+        self.cluster.edit(executor={"restartNonce": nonce, "maxSurge": surge})
+
+    @rule(slots=st.sets(st.integers(0, 5), max_size=2))
     def room(self, slots: set[int]) -> None:
         self.cluster.no_room = slots
+
+    @rule(slots=st.sets(st.integers(0, 5), max_size=2))
+    def pods_do_not_start(self, slots: set[int]) -> None:
+        self.cluster.stuck = slots
 
     @rule(why=st.sampled_from(["", "", "KeyError: 'x'"]))
     def program(self, why: str) -> None:
@@ -160,6 +168,8 @@ ACTS: dict[str, Callable[[SimCluster], object]] = {
     "scaled in": lambda cluster: cluster.edit(replicas=3),
     "another image": lambda cluster: cluster.edit(image="example/clicks:2"),
     "scaled with another image": lambda cluster: cluster.edit(image="example/clicks:3", replicas=4),
+    "rolled": lambda cluster: cluster.edit(executor={"restartNonce": 1}),
+    "rolled with fewer": lambda cluster: cluster.edit(executor={"restartNonce": 2}, replicas=3),
     "suspended": lambda cluster: cluster.edit(suspend=True),
     "resumed with fewer": lambda cluster: cluster.edit(suspend=False, replicas=2),
     "without its Secret": remove_secret,
@@ -176,7 +186,7 @@ def end(cluster: SimCluster) -> tuple[object, ...]:
         objects,
         sorted(cluster.log.wanted().items()),
         target.get("workers"),
-        target.get("generation"),
+        target.get("generation", 0) // REVISIONS,
         cluster.status["phase"],
     )
 

@@ -62,12 +62,6 @@ def test_reports_progress() -> None:
     assert events.count("RollingExecutors") == events.count("ExecutorsRolled") == 1
 
 
-def outcome(cluster: SimCluster) -> tuple[object, ...]:
-    """What a roll came to; a crash may save a revision of the target."""
-    objects, route, workers, _, phase = end(cluster)
-    return objects, route, workers, phase
-
-
 def test_crash_after_every_write() -> None:
     """An operator that ends right after any write of a roll is followed by one that continues, and comes to the same end."""
     before = start_cluster()
@@ -75,7 +69,7 @@ def test_crash_after_every_write() -> None:
     cluster.edit(executor=FAST)
     cluster.server.writes.clear()
     cluster.converge()
-    wanted, writes = outcome(cluster), len(cluster.server.writes)
+    wanted, writes = end(cluster), len(cluster.server.writes)
     assert writes >= 20
     for write in range(1, writes + 1):
         other = before.fork()
@@ -85,7 +79,7 @@ def test_crash_after_every_write() -> None:
         other.server.crash_after = write
         other.converge()
         assert other.server.crash_after is None, f"there was no write {write}"
-        assert (outcome(other), uids(other, "driver")) == (wanted, driver), f"after a crash at write {write}"
+        assert (end(other), uids(other, "driver")) == (wanted, driver), f"after a crash at write {write}"
         assert query(other).stop_requests == 0
 
 
