@@ -80,6 +80,15 @@ def test_status_has_conditions_and_the_drivers_own_facts(run: Run) -> None:
     assert calls[-1].endswith("port-forward pod/clicks-driver-0 :7400 --address=127.0.0.1")
 
 
+def test_status_has_the_replacement_of_executors(run: Run, tmp_path: Path) -> None:
+    """While executors are replaced one after the other, status shows how many are updated."""
+    assert "rollout" not in run("status", "clicks")[1]
+    rollout = {"updated": 1, "total": 3}
+    (tmp_path / "dataflow").write_text(json.dumps({"spec": {"replicas": 3}, "status": {"rollout": rollout}}))
+    assert "1 of 3 executors updated" in run("status", "clicks")[1]
+    assert json.loads(run("status", "clicks", "--output", "json")[1])["rollout"] == rollout
+
+
 COMMANDS = [["bins"], ["bins", "--worker", "1"], ["migrations"], ["top"], ["status"], ["rebalance"]]
 
 

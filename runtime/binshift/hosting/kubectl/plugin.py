@@ -52,15 +52,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def status(kubectl: Kubectl, given: argparse.Namespace) -> None:
-    """Conditions, epoch, workers, rates, latency and the newest migration."""
+    """Conditions, replacement of executors, epoch, workers, rates, latency and the newest migration."""
     found = kubectl.get(KIND, given.name)
     with kubectl.control(given.name) as control:
         dataflow = control.dataflow()
     if given.output == "json":
-        write(as_json({"conditions": found.get("status", {}).get("conditions", []), "dataflow": dataflow}))
+        reported = found.get("status", {})
+        of_operator = {"conditions": reported.get("conditions", []), "rollout": reported.get("rollout")}
+        write(as_json({**of_operator, "dataflow": dataflow}))
         return
     replicas = ("replicas", str(found["spec"].get("replicas", "-")))
-    print_facts([*_conditions(found), replicas, *dataflow_facts(dataflow), *speed_facts(dataflow)])
+    print_facts([*_conditions(found), replicas, *_rollout(found), *dataflow_facts(dataflow), *speed_facts(dataflow)])
 
 
 def _conditions(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -69,6 +71,12 @@ def _conditions(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         if name in by_type:
             each = by_type[name]
             yield name.lower(), f"{each['status']}, {each['reason']}: {each['message']}"
+
+
+def _rollout(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """How many executors are updated, while they are replaced one after the other."""
+    if rollout := found.get("status", {}).get("rollout"):
+        yield "rollout", f"{rollout.get('updated')} of {rollout.get('total')} executors updated"
 
 
 def bins(kubectl: Kubectl, given: argparse.Namespace) -> None:
