@@ -48,8 +48,9 @@ def rollout_events(key: DataflowKey, observed: ObservedState, known: dict[Child,
             known[child] = seen.restarted_at
             yield EventRecord(
                 "RolloutRestartIgnored",
-                f"kubectl rollout restart of StatefulSet {key.child(child)} ({seen.restarted_at}) replaces no pod. To restart the dataflow, "
-                f"set spec.restartNonce to another number: kubectl edit sdf {key.name}",
+                f"kubectl rollout restart of StatefulSet {key.child(child)} ({seen.restarted_at}) replaces no pod. To replace the "
+                "executors one after the other, set spec.executor.restartNonce to another number; to restart the dataflow, "
+                f"spec.restartNonce: kubectl edit sdf {key.name}",
                 warning=True,
             )
 
