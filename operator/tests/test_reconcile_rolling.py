@@ -153,6 +153,7 @@ def test_a_single_executor_waits_for_its_surge() -> None:
     cluster.run(int(LIMITS.unplaced_seconds) + 5)
     assert before <= uids(cluster)
     assert condition(cluster, "Degraded")["reason"] == "Unschedulable"
+    assert "set executor.maxSurge: 0" in condition(cluster, "Degraded")["message"]
     cluster.edit(executor={"maxSurge": 0, **FAST})
     run_until(cluster, cluster.settled)
     assert not before & uids(cluster)

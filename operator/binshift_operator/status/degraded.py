@@ -176,6 +176,8 @@ def _unschedulable(situation: Situation, pod: Pod, lasting: str) -> str:
     effect, fewer = f"{registered} of {situation.dataflow.replicas} executors are registered", "lower spec.replicas, "
     if pod.is_driver:
         effect, fewer = "the stream waits for it", ""
+    elif pod.slot == situation.dataflow.replicas and situation.before.rollout is not None:
+        effect, fewer = "executors are replaced once it is registered", "set executor.maxSurge: 0, "
     return (
         f"Pod {pod.name} has had no node{lasting}; {effect}. The scheduler: {pod.message.rstrip('. ')}. "
         f"Add nodes, {fewer}or lower {component}.resources.requests{now}"
