@@ -8,67 +8,35 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rolling_states import (
+    DRIVER,
+    EMPTY,
+    EXECUTORS,
+    FIRST,
+    NEW,
+    OLD,
+    OTHER,
+    ROLLED,
+    SURGE,
+    actions,
+    executor,
+    rolling_state,
+)
 from test_children_rendering import dataflow
-from test_decide import FLOW, LIMITS, NOW, SETTLED, observed, pod
+from test_decide import FLOW, LIMITS, SETTLED
 
-from binshift_operator.decide import decide, rolling
-from binshift_operator.model.actions import Action, Apply, DeletePod, PutTarget, StopQuery
-from binshift_operator.model.executor_class import dataflow_hash
+from binshift_operator.decide import decide
+from binshift_operator.model.actions import Apply, DeletePod, PutTarget, StopQuery
 from binshift_operator.model.names import Child
 from binshift_operator.model.observed import (
     REVISIONS,
     ChildState,
-    ObservedRuntime,
-    ObservedState,
+    ClaimState,
     ObservedTarget,
-    Pod,
     PodState,
-    RunState,
 )
 from binshift_operator.model.reasons import ProgressingReason
-from binshift_operator.model.situation import Situation
-from binshift_operator.model.specification import Dataflow
-from binshift_operator.model.status import ConditionType, RolloutStatus, SettledTarget, Status
-
-OTHER: dict[str, Any] = {"spec.executor.pod.nodeSelector": {"disk": "fast"}}
-ROLLED = dataflow({"spec.replicas": 3, **OTHER})
-OLD = dataflow({"spec.replicas": 3}).pod_hash
-NEW = ROLLED.pod_hash
-
-
-def executor(slot: int, spec_hash: str, **more: Any) -> Pod:
-    """An executor's pod of this restart class; all are of the same dataflow class."""
-    return replace(pod(slot), spec_hash=spec_hash, dataflow_hash=dataflow_hash(ROLLED), **more)
-
-
-def rolling_state(
-    pods: dict[int, str],
-    target: set[int],
-    holding: set[int],
-    *,
-    runtime: dict[str, Any] | None = None,
-    **more: Any,
-) -> ObservedState:
-    """A roll in some step: the executors by slot, with the restart class of each."""
-    driver = replace(pod(0, driver=True), spec_hash=OLD, dataflow_hash=dataflow_hash(ROLLED))
-    reported = {
-        "registered": frozenset(pods),
-        "holding": frozenset(holding),
-        "target": ObservedTarget(FLOW.key.uid, REVISIONS, frozenset(target), True),
-        **(runtime or {}),
-    }
-    executors = tuple(executor(slot, spec_hash) for slot, spec_hash in pods.items())
-    found = observed(more.pop("processes", max(pods) + 1), reported)
-    return replace(found, **{"pods": (driver, *executors), **more})
-
-
-def actions(state: ObservedState, before: Status = SETTLED, flow: Dataflow = ROLLED) -> tuple[Action, ...]:
-    """What is decided."""
-    return decide(flow, state, before, LIMITS).actions
-
-
-FIRST = {0: OLD, 1: OLD, 2: OLD}
-SURGE = {**FIRST, 3: NEW}
+from binshift_operator.model.status import ConditionType, RolloutStatus, SettledTarget
 
 
 def test_the_surge_is_made_from_the_new_template() -> None:
@@ -100,9 +68,6 @@ def test_one_slot_after_the_other_hands_over(
     assert put == ([] if workers is None else [workers])
 
 
-EMPTY = rolling_state(SURGE, {1, 2, 3}, {1, 2, 3})
-
-
 def test_an_empty_executor_is_deleted() -> None:
     """By its UID, once an epoch was committed since it became empty."""
     (delete,) = actions(EMPTY)
@@ -114,6 +79,13 @@ def test_an_empty_executor_is_deleted() -> None:
 def test_it_would_return_on_the_new_template() -> None:
     """Nothing is deleted while a StatefulSet would make it from the old template again."""
     children = EMPTY.children
+    missing: tuple[dict[str, Any], ...] = (
+        {"account_missing": "spark"},
+        {"credentials_missing": "s3"},
+        {"claim": ClaimState.ABSENT},
+    )
+    for each in missing:
+        assert not [action for action in actions(replace(EMPTY, **each)) if isinstance(action, DeletePod)]
     for executors in (
         replace(children[Child.EXECUTORS], state=ChildState.DRIFTED),
         replace(children[Child.EXECUTORS], is_generation_observed=False),
@@ -161,58 +133,17 @@ def test_only_what_holds_nothing_goes(
             assert each.replicas >= len(classes) or (settled and max(holding | target) < each.replicas)
 
 
-def possible(state: ObservedState, flow: Dataflow = ROLLED) -> bool:
-    """Whether a roll is."""
-    return rolling.is_possible(Situation(flow, state, SETTLED, LIMITS))
-
-
-DRIVER = next(each for each in EMPTY.pods if each.is_driver)
-EXECUTORS = tuple(each for each in EMPTY.pods if not each.is_driver)
-LOADING = ObservedRuntime(RunState.LOADING)
-
-
-@pytest.mark.parametrize(
-    ("changes", "rolls"),
-    [
-        ({}, True),
-        ({"runtime": None}, True),
-        ({"runtime": None, "pods": (replace(DRIVER, state=PodState.IMAGE), *EXECUTORS)}, False),
-        ({"pods": EXECUTORS}, False),
-        ({"pods": (replace(DRIVER, deleting_since=NOW), *EXECUTORS)}, False),
-        ({"runtime": LOADING}, True),
-        ({"runtime": replace(LOADING, failures=1)}, False),
-        ({"runtime": LOADING, "pods": (DRIVER, executor(0, OLD, state=PodState.UNSCHEDULABLE))}, False),
-        ({"runtime": replace(LOADING, state=RunState.FAILED)}, False),
-        ({"runtime": replace(LOADING, state=RunState.FENCED)}, False),
-        ({"runtime": replace(LOADING, state=RunState.RUNNING)}, False),
-        ({"pods": (replace(DRIVER, dataflow_hash="other"), *EXECUTORS)}, False),
-        ({"pods": (replace(DRIVER, dataflow_hash=""), *EXECUTORS)}, False),
-        ({"pods": (replace(DRIVER, keys_hash="other"), *EXECUTORS)}, False),
-        ({"pods": (DRIVER, replace(EXECUTORS[0], dataflow_hash="other"))}, False),
-    ],
-)
-def test_when_a_roll_is_possible(changes: dict[str, Any], rolls: bool) -> None:
-    """A query that runs, a driver of the same dataflow class; whatever is not known is not stopped."""
-    state = replace(EMPTY, **changes)
-    assert possible(state) is rolls
-    runs = state.runtime_state is RunState.RUNNING and state.has_live_driver
-    assert (StopQuery() in actions(state)) is (runs and not rolls)
-
-
-def test_a_pod_of_an_older_operator_is_current_until_the_first_edit() -> None:
-    """Without the hash of its dataflow class, a driver is judged by the whole: an upgrade of the operator restarts nothing."""
-    upgraded = replace(observed(), pods=(pod(0, driver=True), pod(0), pod(1)))
-    assert not any(each.dataflow_hash for each in upgraded.pods)
-    assert decide(FLOW, upgraded, SETTLED, LIMITS).actions == ()
-    assert StopQuery() in decide(dataflow({"spec.replicas": 2, **OTHER}), upgraded, SETTLED, LIMITS).actions
-
-
-def test_a_single_executor_without_a_surge_is_restarted() -> None:
-    """There is no other one that could take its bins."""
-    state = rolling_state({0: OLD}, {0}, {0})
-    one: dict[str, Any] = {"spec.replicas": 1, **OTHER}
-    assert possible(state, dataflow(one))
-    assert not possible(state, dataflow({**one, "spec.executor.maxSurge": 0}))
+def test_a_broken_executor_is_replaced_at_once() -> None:
+    """One that cannot run and holds nothing need not wait for its turn, even in a target that cannot settle without it."""
+    runtime = {
+        "registered": frozenset({1, 2, 3}),
+        "target": ObservedTarget(FLOW.key.uid, REVISIONS, frozenset(range(3)), False),
+    }
+    pods = (DRIVER, executor(0, OLD, state=PodState.CRASHING), *EXECUTORS[1:])
+    state = replace(rolling_state(SURGE, {0}, {1, 2}, runtime=runtime), pods=pods)
+    assert [each.name for each in actions(state) if isinstance(each, DeletePod)] == ["clicks-executor-0"]
+    holds = replace(rolling_state(SURGE, {0}, {0, 1, 2}, runtime=runtime), pods=pods)
+    assert not [each for each in actions(holds) if isinstance(each, DeletePod)]
 
 
 def test_progress_is_kept_while_the_driver_is_silent() -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rolling_states import NEW, OLD, OTHER, rolling_state
 from test_children_rendering import dataflow
 from test_decide import LIMITS, SETTLED
-from test_decide_rolling import NEW, OLD, OTHER, rolling_state
 
 from binshift.model import Worker
 from binshift.planner import counted_weights, target_route

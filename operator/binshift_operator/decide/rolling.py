@@ -13,9 +13,11 @@ last slot. So each bin moves about once. `plan` decides from the observed state 
 `targets` requests these slots, `binshift.rescale` waits as it does for shrinking (settled, one epoch later, no bins), and `workers` acts.
 Once no executor of the spec's slots is outdated, the plan is the spec's, and the surge is drained as by any other shrinking.
 
-A surge that cannot be scheduled or created in time is given up for as long as executors are outdated: each slot's bins then go to the
-other slots, and return. So does `executor.maxSurge: 0`. A single executor has no others: it waits for its surge, and without one it is
-replaced by a restart.
+An outdated executor that cannot run and holds nothing is deleted at once.
+
+A surge that has no room in time, on the nodes or in a quota, is given up for as long as executors are outdated: each slot's bins then go to
+the other slots, and return. `executor.maxSurge: 0` has the same effect. A single executor has no others: it waits for its surge, and
+without one it is replaced by a restart.
 """
 
 from __future__ import annotations
@@ -24,11 +26,13 @@ from dataclasses import dataclass
 
 from binshift_operator.decide import stopping
 from binshift_operator.model.names import Child
-from binshift_operator.model.observed import ObservedRuntime, Pod, PodState, RunState
+from binshift_operator.model.observed import ClaimState, ObservedRuntime, Pod, PodState, RunState
 from binshift_operator.model.reasons import ProgressingReason, SettledReason
 from binshift_operator.model.situation import Situation
 from binshift_operator.model.status import RolloutStatus
 
+QUOTA = "exceeded quota"
+"""Part of the message about pods that a quota rejects."""
 STEPS = frozenset(
     {
         *(ProgressingReason.CHILDREN, ProgressingReason.REGISTRATION, ProgressingReason.TARGET),
@@ -49,6 +53,7 @@ class Plan:
         outgoing: the executor to delete once it holds nothing; None if there is none.
         surge: the slot of the surge, also while it is given up; empty if there is none.
         rolls: whether executors are being rolled.
+        broken: outdated executors that cannot run and hold nothing.
     """
 
     workers: frozenset[int]
@@ -56,12 +61,14 @@ class Plan:
     outgoing: Pod | None = None
     surge: frozenset[int] = frozenset()
     rolls: bool = False
+    broken: tuple[Pod, ...] = ()
 
 
 def is_possible(situation: Situation) -> bool:
     """Whether outdated pods can be replaced while the query runs; otherwise only a restart replaces them.
 
-    A query without an epoch has nothing to lose by a restart, and may wait for pods that cannot run. So may a program that loads.
+    A query without an epoch has nothing to lose by a restart, and may wait for pods that cannot run. So may a program that loads, and a
+    query without executors.
     """
     driver, runtime = situation.observed.driver, situation.observed.runtime
     alone = situation.dataflow.replicas == 1 and not _surge_max(situation)
@@ -69,10 +76,11 @@ def is_possible(situation: Situation) -> bool:
         return False
     if runtime is None:
         return driver.state not in stopping.NEVER_RAN
+    fine = all(pod.state is PodState.FINE for pod in stopping.outdated_pods(situation))
     if runtime.state is RunState.LOADING:
-        fine = all(pod.state is PodState.FINE for pod in stopping.outdated_pods(situation))
-        return fine and not runtime.failures
-    return situation.running is not None
+        waited = situation.awaited_seconds(ProgressingReason.RUNTIME) or 0.0
+        return fine and not runtime.failures and waited <= situation.timeouts.registration_wait_seconds
+    return situation.running is not None and (fine or bool(runtime.registered))
 
 
 def plan(situation: Situation) -> Plan:
@@ -84,7 +92,9 @@ def plan(situation: Situation) -> Plan:
     surge = frozenset(range(replicas, replicas + _surge_max(situation)))
     slots = frozenset(range(replicas)) | (frozenset() if _is_given_up(situation, runtime) else surge)
     chosen = _choose(slots, slots & outdated.keys(), situation, runtime)
-    return Plan(slots - {chosen}, len(slots), outdated.get(chosen), surge, rolls=True)
+    idle = (pod for slot, pod in outdated.items() if slot not in runtime.registered | runtime.holding)
+    broken = tuple(pod for pod in idle if pod.state is not PodState.FINE)
+    return Plan(slots - {chosen}, len(slots), outdated.get(chosen), surge, rolls=True, broken=broken)
 
 
 def _choose(slots: frozenset[int], outdated: frozenset[int], situation: Situation, runtime: ObservedRuntime) -> int:
@@ -109,14 +119,24 @@ def _surge_max(situation: Situation) -> int:
 
 
 def _is_given_up(situation: Situation, runtime: ObservedRuntime) -> bool:
-    """Whether the surge could not be scheduled or created in time, and other executors can do without it."""
-    slot = situation.dataflow.replicas
-    since = situation.before.waiting.get(slot)
-    pod = next((pod for pod in situation.observed.executors if pod.slot == slot), None)
-    if since is None or slot in runtime.registered or situation.dataflow.replicas == 1:
+    """Whether the surge has had no room in time, and other executors can do without it. Without its pod, it was given up before."""
+    observed, slot = situation.observed, situation.dataflow.replicas
+    since = situation.before.waiting.get(slot, observed.now)
+    late = observed.now - since > situation.timeouts.registration_wait_seconds
+    if not late or slot in runtime.registered or slot == 1:
         return False
-    late = situation.observed.now - since > situation.timeouts.registration_wait_seconds
-    return late and (pod is None or pod.state is PodState.UNSCHEDULABLE)
+    pod, missing = next((pod for pod in observed.executors if pod.slot == slot), None), Child.EXECUTORS
+    if pod is not None:
+        return pod.state is PodState.UNSCHEDULABLE
+    exceeded = missing in observed.missing_pods and QUOTA in observed.missing_pods[missing].reason
+    return exceeded or observed.children[missing].replicas <= slot
+
+
+def can_return(situation: Situation) -> bool:
+    """Whether an executor that is deleted now would return on the new template, as far as is known."""
+    observed = situation.observed
+    missing = observed.account_missing or observed.credentials_missing or observed.claim is ClaimState.ABSENT
+    return not missing and stopping.is_template_current(observed)
 
 
 def progress(situation: Situation, planned: Plan, *, settled: bool) -> RolloutStatus | None:

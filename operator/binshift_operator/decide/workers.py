@@ -18,7 +18,7 @@ from typing import assert_never
 
 from binshift import rescale
 from binshift.model import Worker
-from binshift_operator.decide import drift, migrations, rolling, stopping, targets
+from binshift_operator.decide import drift, migrations, rolling, targets
 from binshift_operator.decide.rolling import Plan
 from binshift_operator.decide.targets import DesiredWorkers
 from binshift_operator.model.actions import Action, DeletePod, PutTarget, Step
@@ -59,7 +59,7 @@ def run(situation: Situation) -> Step:
         actions += (drift.apply_action(Child.EXECUTORS, executors, step.replicas, exactly=True),)
     else:
         actions += drift.stateful_sets(observed, {Child.EXECUTORS: step.replicas, Child.DRIVER: 1})
-    actions += migrations.cancel(situation) if late else step.put + _replacement(situation, step)
+    actions += migrations.cancel(situation) if late else step.put + _replacements(situation, planned, step)
     reason, message = _reason(situation, planned, step, desired, acts=bool(actions), late=late)
     rollout = rolling.progress(situation, planned, settled=reason is SettledReason.SETTLED)
     reason, message = rolling.explain(situation, reason, message, rollout)
@@ -79,12 +79,13 @@ def run(situation: Situation) -> Step:
     )
 
 
-def _replacement(situation: Situation, step: RescaleStep) -> tuple[DeletePod, ...]:
-    """Delete an executor that holds nothing, if it returns on the new template."""
-    pod = step.replaced
-    if pod is None or not stopping.is_template_current(situation.observed):
+def _replacements(situation: Situation, planned: Plan, step: RescaleStep) -> tuple[DeletePod, ...]:
+    """Delete outdated executors that hold nothing, if they return on the new template."""
+    pods = planned.broken if step.replaced is None else {*planned.broken, step.replaced}
+    if not rolling.can_return(situation):
         return ()
-    return (DeletePod(pod.name, pod.uid, "it holds no bins, and the spec has another template for executors"),)
+    why = "it holds no bins, and the spec has another template for executors"
+    return tuple(DeletePod(pod.name, pod.uid, why) for pod in sorted(pods, key=lambda pod: pod.slot))
 
 
 def _fenced(situation: Situation) -> Step:
