@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from crd_cases import BASE
@@ -13,7 +13,7 @@ from sim_cluster import NAME, NS, SDF, SimCluster
 from spec_edits import Edit
 
 from binshift_operator.children.comparison import ANNOTATION_APPLIED
-from binshift_operator.model.names import ANNOTATION_KEYS, ANNOTATION_SPEC, Child
+from binshift_operator.model.names import ANNOTATION_DATAFLOW, ANNOTATION_KEYS, ANNOTATION_SPEC, Child
 
 TICKS_MAX = 150
 NOT_IN_PLACE = ("InvalidSpec",)
@@ -163,6 +163,13 @@ class Editor:
         found = {(kind, name) for kind, _, name in objects if kind not in ("Event", "Secret")}
         keys = {(kind, name) for kind, _, name in self.cluster.server.objects if name == f"{NAME}-keys"}
         return sorted(name for _, name in (found | keys) - theirs)
+
+
+def outdated(pods: Iterable[Mapping[str, Any]], wanted: Mapping[str, str]) -> list[str]:
+    """Names of pods that were made for another spec than these annotations; a driver's may be of another executor class."""
+    found = ((each["metadata"], "-driver-" in each["metadata"]["name"]) for each in pods)
+    keyed = ((meta, ANNOTATION_DATAFLOW if is_driver else ANNOTATION_SPEC) for meta, is_driver in found)
+    return [meta["name"] for meta, key in keyed if meta["annotations"][key] != wanted[key]]
 
 
 def essence(found: Mapping[str, Any], drawn: Mapping[str, str]) -> Any:

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from paper_pods import Paper
 from prometheus_client.registry import CollectorRegistry
 from sim_admission import admitted
-from sim_editor import essence
+from sim_editor import essence, outdated
 from sim_runtime import SimControl
 from spec_edits import PLACES, Edit, Place, at
 
@@ -30,7 +30,7 @@ from binshift_operator.children import RenderContext, hash_keys, read_keys
 from binshift_operator.errors import OperatorError
 from binshift_operator.kube import Kube, Object, ServerConnection, path_of
 from binshift_operator.metrics import OperatorMetrics
-from binshift_operator.model.names import ANNOTATION_KEYS, ANNOTATION_SPEC, KIND, LABEL_UID, Child, DataflowKey
+from binshift_operator.model.names import ANNOTATION_KEYS, KIND, LABEL_UID, Child, DataflowKey
 from binshift_operator.model.situation import Timeouts
 from binshift_operator.observe import Observer
 from binshift_operator.reconcile import Reconciler, Result
@@ -155,9 +155,8 @@ class Edited:
         """Pods that were made for another spec than their templates."""
         template = self.kube.get("StatefulSet", self.namespace, f"{self.name}-driver")
         assert template is not None
-        wanted = template["spec"]["template"]["metadata"]["annotations"][ANNOTATION_SPEC]
         pods = self.kube.list("Pod", self.namespace, f"app.kubernetes.io/instance={self.name}")
-        return [pod["metadata"]["name"] for pod in pods if pod["metadata"]["annotations"][ANNOTATION_SPEC] != wanted]
+        return outdated(pods, template["spec"]["template"]["metadata"]["annotations"])
 
     def delete(self) -> None:
         """A user deletes it: none of its objects may be left."""
