@@ -23,9 +23,9 @@ from rolling_states import (
     rolling_state,
 )
 from test_children_rendering import dataflow
-from test_decide import FLOW, LIMITS, SETTLED
+from test_decide import FLOW, LIMITS, NOW, SETTLED
 
-from binshift_operator.decide import decide
+from binshift_operator.decide import decide, rolling
 from binshift_operator.model.actions import Apply, DeletePod, PutTarget, StopQuery
 from binshift_operator.model.names import Child
 from binshift_operator.model.observed import (
@@ -36,6 +36,7 @@ from binshift_operator.model.observed import (
     PodState,
 )
 from binshift_operator.model.reasons import ProgressingReason
+from binshift_operator.model.situation import Situation
 from binshift_operator.model.status import ConditionType, RolloutStatus, SettledTarget
 
 
@@ -161,3 +162,21 @@ def test_rejected_templates_leave_the_executors() -> None:
     found = decide(ROLLED, state, SETTLED, LIMITS).status.condition(ConditionType.PROGRESSING)
     assert found is not None
     assert found.reason == ProgressingReason.SPEC
+
+
+def test_an_outdated_executor_without_bins_gets_none_again() -> None:
+    """It is the next to be replaced, even while another slot of the spec or the surge is still starting."""
+    pods = {0: NEW, 1: OLD, 2: OLD}
+    state = rolling_state(pods, {0, 2}, {0, 2}, processes=4)
+    planned = rolling.plan(Situation(ROLLED, state, SETTLED, LIMITS))
+    assert planned.workers == {0, 2, 3}
+    assert planned.outgoing is not None
+    assert planned.outgoing.slot == 1
+
+
+def test_a_registration_of_the_earlier_pod_does_not_count() -> None:
+    """Spark may report the executor of a deleted pod for a moment: its slot gets bins once the new pod is ready."""
+    state = rolling_state({0: NEW, 1: OLD, 2: OLD, 3: NEW}, {1, 2, 3}, {1, 2, 3})
+    for pod_0 in (executor(0, NEW, ready=False), executor(0, NEW, deleting_since=NOW)):
+        pods = tuple(pod_0 if each.name == pod_0.name else each for each in state.pods)
+        assert actions(replace(state, pods=pods)) == ()
