@@ -40,6 +40,17 @@ EFFECT_SECONDS = 1800.0
 """Growing stops for half an hour after two growths that brought less than a tenth of the capacity expected."""
 
 
+def recommended_workers(load: Load, latency_target: float) -> int | None:
+    """How many workers a load needs, without a range and without regard to the past, for an autoscaler that has rules of its own.
+
+    None before it is known. As long as nothing shows that the present number is too small, it is not more than that.
+    """
+    if load.cost is None or load.rows_per_second is None or load.measured < MEASURED_MIN:
+        return None
+    need = need_of(load, load.cost, Policy(1, 1, latency_target))
+    return need.workers if need.pressing(load.workers) else min(need.workers, load.workers)
+
+
 class Reason(StrEnum):
     """Why a number of workers is wanted; a closed list, usable as a condition's reason."""
 

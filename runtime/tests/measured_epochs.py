@@ -26,6 +26,7 @@ EVERYTHING = Observed(
     backlog_rows=5,
     bound_rows=100,
     capacity_rows_per_second=50.0,
+    recommended_workers=3,
     epoch_running_seconds=0.25,
     phase=Phase.FLIPPING,
     migration_moved_bins=4,

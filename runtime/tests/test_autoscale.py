@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from binshift.autoscale import MEASURED_MIN, Autoscaler, Decision, Reason
+from binshift.autoscale import MEASURED_MIN, Autoscaler, Decision, Reason, recommended_workers
 from binshift.epoch_costs import EpochCost
 from binshift.errors import InvalidSettings
 from binshift.load import Load
@@ -132,3 +132,11 @@ def test_one_decision_is_enough(rate: float, workers: int) -> None:
     first = decided(late, workers, policy).workers
     assert decided(load(rate, at=2000.0), max(first, workers), policy).workers == max(first, workers)
     assert first >= min(workers, math.ceil(COST.per_row * rate / policy.utilization - 1e-9))
+
+
+def test_a_recommendation_for_other_autoscalers() -> None:
+    """It is what the load needs, and not above the present number while nothing is late."""
+    assert recommended_workers(load(measured=1), 1.0) is None
+    assert recommended_workers(load(20_000), 1.0) == 2
+    assert recommended_workers(load(5_000), 1.0) == 1
+    assert recommended_workers(load(80_000, epoch_seconds=2.0), 1.0) == 6

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from binshift.autoscale import recommended_workers
 from binshift.control import models, read_model, statistics
 from binshift.engine.dataflow import Dataflow
 from binshift.engine.epoch_progress import EpochProgress
@@ -170,6 +171,7 @@ def observed_of(dataflow: Dataflow, state: models.State, now: float, load: Load)
         backlog_rows=load.behind,
         bound_rows=load.bound,
         capacity_rows_per_second=load.capacity,
+        recommended_workers=recommended_workers(load, migrations.pacer.aim_seconds),
         epoch_running_seconds=0.0 if running is None else running.seconds,
         phase=newest.phase if newest else None,
         migration_moved_bins=progress.bins_moved if progress else None,

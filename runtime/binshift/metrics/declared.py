@@ -69,6 +69,7 @@ DECLARED: Final = (
     Declared(
         "backlog_rows", "Rows the sources have beyond those taken, where a source knows.", lambda o: o.backlog_rows
     ),
+    Declared("recommended_workers", "Workers that the load needs, for an autoscaler.", lambda o: o.recommended_workers),
     Declared("epoch_bound_rows", "Rows that an epoch can take at most, if bounded.", lambda o: o.bound_rows),
     Declared(
         "capacity_rows_per_second",

@@ -35,6 +35,7 @@ class Observed:
     backlog_rows: int | None = None
     bound_rows: int | None = None
     capacity_rows_per_second: float | None = None
+    recommended_workers: int | None = None
     epoch_running_seconds: float | None = None
     phase: Phase | None = None
     migration_moved_bins: int | None = None

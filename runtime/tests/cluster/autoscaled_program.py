@@ -1,4 +1,4 @@
-"""Counts words in files, slowly: each row takes a fixed time of a core."""
+"""Counts keys in files, slowly: each row takes a fixed time of a core."""
 
 import sys
 import time
@@ -7,11 +7,12 @@ from collections.abc import Iterator
 import pandas as pd
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import LongType
 
 SECONDS_PER_ROW = 20e-6
 
 
-@F.pandas_udf("long")  # type: ignore[call-overload,untyped-decorator]
+@F.pandas_udf(LongType())  # type: ignore[call-overload,untyped-decorator]
 def slowly(batches: Iterator[pd.Series]) -> Iterator[pd.Series]:
     """The same number, after some work."""
     for batch in batches:

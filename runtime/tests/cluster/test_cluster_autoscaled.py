@@ -32,7 +32,7 @@ def test_a_backlog_brings_more_workers(tmp_path: Path) -> None:
             assert process.poll() is None, (tmp_path / "run.log").read_text(errors="replace")
             return status(tmp_path)["dataflow"]
 
-        grown = awaited(seen, lambda seen: len(seen["workers"]) > 1)
+        grown = awaited(seen, lambda seen: len(seen.get("workers", [])) > 1)
         assert grown["load"]["boundRows"] < FILES * ROWS_A_FILE / 2
         assert grown["load"]["epochsMeasured"] >= 8
         assert grown["load"]["secondsPerRow"] > 0
