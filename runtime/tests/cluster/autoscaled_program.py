@@ -4,19 +4,17 @@ import sys
 import time
 from collections.abc import Iterator
 
-import pandas as pd
+import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import LongType
 
 SECONDS_PER_ROW = 20e-6
 
 
-@F.pandas_udf(LongType())  # type: ignore[call-overload,untyped-decorator]
-def slowly(batches: Iterator[pd.Series]) -> Iterator[pd.Series]:
-    """The same number, after some work."""
+def slowly(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows, after some work."""
     for batch in batches:
-        until = time.process_time() + SECONDS_PER_ROW * len(batch)
+        until = time.process_time() + SECONDS_PER_ROW * batch.num_rows
         while time.process_time() < until:
             pass
         yield batch
@@ -25,6 +23,7 @@ def slowly(batches: Iterator[pd.Series]) -> Iterator[pd.Series]:
 spark = SparkSession.builder.getOrCreate()
 folder, checkpoint = sys.argv[1:]
 rows = spark.readStream.schema("id long, key long").parquet(folder)
-counts = rows.select((slowly("key") % 100).alias("key")).groupBy("key").count()
+slow = rows.mapInArrow(slowly, rows.schema)
+counts = slow.select((F.col("key") % 100).alias("key")).groupBy("key").count()
 query = counts.writeStream.outputMode("update").option("checkpointLocation", checkpoint).format("noop").start()
 query.awaitTermination()
