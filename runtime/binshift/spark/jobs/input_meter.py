@@ -120,14 +120,13 @@ class InputMeter:
         recent = list(self.loads)[-RECENT:]
         came = [sum(each.rows[source] for each in recent) for source in range(sources)]
         parts = shares(rows, came, self.bounded)
-        self.bound = rows
         for source in self.bounded:
             before = self._set[source] if self._set else 0
             if abs(parts[source] - before) > CHANGE_MIN * before:
                 self.limits.limit(source, parts[source])
             else:
                 parts[source] = before
-        self._set = parts
+        self._set, self.bound = parts, sum(parts)
 
 
 def _workers(timings: EpochTimings) -> int:
