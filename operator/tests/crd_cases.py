@@ -7,8 +7,9 @@ must contain, empty if it must accept. The JSON schema part of it is checked wit
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+from crd_case import DURATIONS, Case
 
 BASE: Final[dict[str, Any]] = {
     "apiVersion": "binshift.dev/v1alpha1",
@@ -24,25 +25,6 @@ BASE: Final[dict[str, Any]] = {
 
 GONE: Final = object()
 """Instead of a value: the field is left out."""
-
-
-@dataclass(frozen=True)
-class Case:
-    """One object.
-
-    Attributes:
-        name: what it is about.
-        changes: of `BASE`, by the field's path with dots.
-        refused: part of the API server's message; empty if it must accept.
-        before: for an edit, the changes of the object that is edited.
-        schema: whether the JSON schema alone refuses it; otherwise it takes CEL.
-    """
-
-    name: str
-    changes: dict[str, Any]
-    refused: str = ""
-    before: dict[str, Any] = field(default_factory=dict)
-    schema: bool = False
 
 
 def changed(changes: dict[str, Any]) -> dict[str, Any]:
@@ -81,6 +63,7 @@ FULL = {
         "onTimeout": "Rollback",
     },
     "spec.suspend": True,
+    "spec.maxEpoch": "2s",
     "spec.rebalance.nonce": 2,
     "spec.restartNonce": 3,
     "spec.restartOn": "SecretChange",
@@ -155,9 +138,7 @@ CREATED: Final = [
     Case("an unknown strategy", {"spec.migration": {"strategy": "Fast"}}, "strategy", schema=True),
     Case("a strategy in lower case", {"spec.migration": {"strategy": "fluid"}}, "strategy", schema=True),
     Case("a batch of no bins", {"spec.migration": {"batchSize": 0}}, "batchSize", schema=True),
-    Case("a duration without a unit", {"spec.migration": {"timeout": "30"}}, "timeout", schema=True),
-    Case("a duration that is too short", {"spec.migration": {"latencyTarget": "1ms"}}, "10ms to 24h"),
-    Case("a duration that is too long", {"spec.migration": {"timeout": "200h"}}, "1s to 168h"),
+    *DURATIONS,
     Case("an unknown end of a time-out", {"spec.migration": {"onTimeout": "Panic"}}, "onTimeout", schema=True),
     Case("a name of 41 characters", {"metadata.name": "a" * 41}, "at most 40 characters"),
     Case("a name with a dot", {"metadata.name": "a.b"}, "begin with a letter and have no dots"),

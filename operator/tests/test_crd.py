@@ -9,7 +9,8 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from crd_cases import BASE, CREATED, EDITED, FULL, Case, changed
+from crd_case import Case
+from crd_cases import BASE, CREATED, EDITED, FULL, changed
 
 from binshift.hosting.local import init
 from binshift_operator import status_codec

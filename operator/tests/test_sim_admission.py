@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from cel import Undefined, compiled
-from crd_cases import CREATED, EDITED, Case, changed
+from crd_case import Case
+from crd_cases import CREATED, EDITED, changed
 from sim_admission import admitted
 
 

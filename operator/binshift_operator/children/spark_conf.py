@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from binshift import memory
-from binshift_operator.model.specification import DEFAULTS, Dataflow, quantity
+from binshift_operator.model.specification import DEFAULTS, Dataflow, duration, quantity
 
 STATE_DIRECTORY = "/var/lib/binshift"
 CLAIM_DIRECTORY = "/checkpoint"
@@ -108,6 +108,8 @@ def spark_conf(dataflow: Dataflow) -> dict[str, str]:
         "spark.binshift.bins": str(dataflow.raw.get("bins", DEFAULTS["bins"])),
         "spark.binshift.checkpoint": checkpoint_directory(dataflow),
     }
+    if "maxEpoch" in dataflow.raw:
+        ours["spark.binshift.maxEpoch"] = f"{duration(dataflow.raw['maxEpoch'])}s"
     sizes = {name: ours[name] for name in ("spark.driver.memory", "spark.executor.memory")}
     return {**ours, **dataflow.section("sparkConf"), **sizes}
 

@@ -1,0 +1,34 @@
+"""One case of what the CRD accepts and refuses, and those of durations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+
+@dataclass(frozen=True)
+class Case:
+    """One object.
+
+    Attributes:
+        name: what it is about.
+        changes: of `BASE`, by the field's path with dots.
+        refused: part of the API server's message; empty if it must accept.
+        before: for an edit, the changes of the object that is edited.
+        schema: whether the JSON schema alone refuses it; otherwise it takes CEL.
+    """
+
+    name: str
+    changes: dict[str, Any]
+    refused: str = ""
+    before: dict[str, Any] = field(default_factory=dict)
+    schema: bool = False
+
+
+DURATIONS: Final = (
+    Case("a duration without a unit", {"spec.migration": {"timeout": "30"}}, "timeout", schema=True),
+    Case("a duration that is too short", {"spec.migration": {"latencyTarget": "1ms"}}, "10ms to 24h"),
+    Case("an epoch that is too short", {"spec.maxEpoch": "1ms"}, "50ms to 24h"),
+    Case("a duration that is too long", {"spec.migration": {"timeout": "200h"}}, "1s to 168h"),
+)
+"""Refused when a dataflow is created."""
