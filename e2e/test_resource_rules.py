@@ -6,7 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from crd_cases import CREATED, EDITED, Case, changed
+from crd_case import Case
+from crd_cases import CREATED, EDITED, changed
 
 from kube import Refused, until
 from stage import Stage
