@@ -8,10 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from nexmark import page, runs
 from nexmark.queries import QUERIES
+from nexmark.suite import RUNS
 
 EPILOG = """\
-  make nexmark                                       every query against the oracle: on two workers
+  make nexmark                                       every query against the oracle: calm, moved, killed
   make nexmark NEXMARK="correct q5 q8"               only these
+  make nexmark NEXMARK="correct --runs calm,fluid"   only without moves and with moves of single bins
   make nexmark NEXMARK="correct --seed 7 --events 400000 --steps 80"
   make nexmark NEXMARK=page                          the results as docs/nexmark.md
 
@@ -61,7 +63,7 @@ def _chosen(parser: argparse.ArgumentParser, default: Sequence[str]) -> None:
     # `choices` would compare the whole default list with each choice.
     parser.add_argument("queries", nargs="*", type=_known, default=list(default), metavar="QUERY", help="of `list`")
     parser.add_argument("--seed", type=int, default=1, help="of the generator")
-    parser.add_argument("--bins", type=int, default=1024, help="of binshift's state")
+    parser.add_argument("--bins", type=int, default=32, help="of binshift's state")
     parser.add_argument("--group", type=int, default=100, help="event numbers are shuffled in groups of so many")
     parser.add_argument("--in-flight", type=int, default=100, help="auctions that are open at the same time")
     parser.add_argument("--event-rate", type=int, default=1000, help="events in a second of event time")
@@ -73,13 +75,25 @@ def _known(name: str) -> str:
     return name
 
 
+def _runs(given: str) -> tuple[str, ...]:
+    names = given.split(",")
+    if wrong := [name for name in names if name not in RUNS]:
+        raise argparse.ArgumentTypeError(f"there is no run {wrong[0]!r}; there are {', '.join(RUNS)}")
+    return tuple(name for name in RUNS if name in names)
+
+
 def _correct(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Run each query on Spark and on binshift, and compare the rows with the oracle and with each other."
+        "Run each query on Spark and on binshift, where its bins move and processes are killed, and compare the rows with the "
+        "oracle and with each other."
     )
-    _chosen(parser, [name for name, query in QUERIES.items() if not query.needs_processor])
-    parser.add_argument("--events", type=int, default=200_000, help="in all")
+    _chosen(parser, list(QUERIES))
+    parser.add_argument(
+        "--runs", type=_runs, default=",".join(RUNS), metavar="RUN,...", help="of binshift; calm is Spark's too"
+    )
+    parser.add_argument("--events", type=int, default=80_000, help="in all")
     parser.add_argument("--steps", type=int, default=40, help="batches with data")
+    parser.add_argument("--at-once", type=int, default=2, help="queries that run at the same time")
     parser.add_argument(
         "--delayed", type=int, default=10, help="one event in so many is delayed by up to 3 s; 0 for none"
     )

@@ -1,23 +1,25 @@
-"""Whether every query returns what the oracle returns, on Spark and on binshift."""
+"""One run of one query, and whether it returned what the oracle and another run returned."""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from measuring import Bench
+from pyspark.sql import SparkSession
 
 from binshift.errors import Unsupported
 from nexmark.engines import writer
 from nexmark.inputs import Inputs
+from nexmark.moves import Calm, Proof
 from nexmark.oracle import Oracle
 from nexmark.query import Query
 from nexmark.results import Results, Sink, clock
 
-WORKERS = 2
+ERROR_LETTERS_MAX = 500
 
 
 @dataclass
@@ -26,10 +28,11 @@ class Checked:
 
     Attributes:
         system: which run it was.
-        problems: differences to the oracle and to the run on Spark, and errors.
+        problems: differences to the oracle and to another run, errors, and what was not proved.
         refused: why binshift does not run the query.
         rows: the rows that it returned.
         seconds: how long it took.
+        proof: what happened meanwhile.
     """
 
     query: str
@@ -38,6 +41,7 @@ class Checked:
     refused: str = ""
     rows: int = 0
     seconds: float = 0.0
+    proof: Proof = field(default_factory=Proof)
 
     @property
     def verdict(self) -> str:
@@ -48,56 +52,91 @@ class Checked:
         """The figures, for the results."""
         shown = {"query": self.query, "system": self.system, "verdict": self.verdict, "rows": self.rows}
         return shown | {
+            "moved": self.proof.moved or None,
+            "meanwhile": self.proof.meanwhile or None,
             "seconds": round(self.seconds, 1),
             "_problems": [*self.problems, *([self.refused] if self.refused else [])],
         }
 
 
 @dataclass(frozen=True)
-class Checker:
-    """Runs queries over the same events and compares their rows."""
+class Places:
+    """The folders of a run's rows and of its checkpoint."""
 
-    running: Bench
+    folder: Path
+
+    def rows(self, query: str, system: str) -> Path:
+        """Where its sink keeps its rows."""
+        return self.folder / "rows" / query / system
+
+    def checkpoint(self, query: str, system: str) -> Path:
+        """What it continues from."""
+        return self.folder / "checkpoints" / query / system
+
+
+@dataclass(frozen=True)
+class Runner:
+    """Runs queries over the same events; several at the same time, each in a thread of its own."""
+
+    spark: SparkSession
     inputs: Inputs
-    oracle: Oracle
-    bins: int
+    places: Places
 
-    def check(self, query: Query) -> Iterator[Checked]:
-        """A run on Spark, and one on binshift; for a query without state only the first."""
-        yield self._run(query, "spark")
-        if query.state:
-            yield self._run(query, "binshift", compared="spark", bins=self.bins, workers=WORKERS)
-
-    def _run(self, query: Query, system: str, *, compared: str = "", **settings: Any) -> Checked:
-        found, began = Checked(query.name, system), time.monotonic()
-        rows, checkpoint = Results(self._folder(query, system)), self.running.checkpoint()
+    def run(self, query: Query, system: str, disturbance: Calm | None = None, **settings: Any) -> Checked:
+        """Run a query to the end of its input: on binshift with these settings, on Spark without settings."""
+        found, began, disturbed = Checked(query.name, system), time.monotonic(), disturbance or Calm()
+        sink, session = Sink(self.places.rows(query.name, system)), self.spark.newSession()
+        checkpoint = str(self.places.checkpoint(query.name, system))
+        started: Any = None
         try:
-            frame = query.build(self.inputs.stream(self.running.spark))
-            started: Any = writer(frame, query, checkpoint, **settings).foreachBatch(Sink(rows.folder)).start()
+            made = writer(query.build(self.inputs.stream(session)), query, checkpoint, **settings)
+            started = made.foreachBatch(disturbed.sink(sink)).start()
+            disturbed.disturb(started)
+            started.processAllAvailable()
         except Unsupported as refused:
             found.refused = str(refused)
-            return found
-        try:
-            started.processAllAvailable()
         except Exception as failed:
             # Whatever ends a query is a finding, and the next one runs.
-            found.problems.append(f"{type(failed).__name__}: {' '.join(str(failed).split())[:500]}")
-            return found
+            found.problems.append(error_text(failed))
         finally:
-            started.stop()
-            found.seconds = time.monotonic() - began
-        found.rows = rows.rows()
-        found.problems += self._differences(query, rows, Path(checkpoint), compared)
+            if started is not None:
+                started.stop()
+        found.seconds = time.monotonic() - began
+        if found.verdict == "equal":
+            found.proof = disturbed.proof(started)
+            found.problems += found.proof.problems
         return found
 
-    def _differences(self, query: Query, rows: Results, checkpoint: Path, compared: str) -> Iterator[str]:
+
+def error_text(error: Exception) -> str:
+    """An error in one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:ERROR_LETTERS_MAX]}"
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Compares the rows of runs."""
+
+    oracle: Oracle
+    inputs: Inputs
+    places: Places
+    _one: threading.Lock = field(default_factory=threading.Lock)
+
+    def judged(self, query: Query, run: Checked, compared: str = "") -> Checked:
+        """The run with its rows and what is different about them."""
+        rows = Results(self.places.rows(query.name, run.system))
+        if rows.exist:
+            with self._one:
+                run.rows = rows.rows()
+                run.problems += self._differences(query, run.system, rows, compared)
+        return run
+
+    def _differences(self, query: Query, system: str, rows: Results, compared: str) -> Iterator[str]:
+        checkpoint = self.places.checkpoint(query.name, system)
         expected = self.oracle.expected(query, clock(checkpoint) if query.by_clock else None)
         if found := rows.against(expected, query.key):
             yield f"oracle: {found}"
         if compared and not query.by_clock:
-            other = Results(self._folder(query, compared))
+            other = Results(self.places.rows(query.name, compared))
             if found := rows.against_run(other, self.inputs.steps):
                 yield f"{compared}, batch by batch: {found}"
-
-    def _folder(self, query: Query, system: str) -> Path:
-        return self.running.directory / "results" / query.name / system

@@ -9,6 +9,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 import binshift
+from binshift import cds
+from binshift.java import QUICK_TO_START
 from nexmark.query import Query
 
 RUNTIME = Path(__file__).resolve().parents[2]
@@ -22,6 +24,9 @@ CONF = {
     "spark.sql.exchange.reuse": "false",
 }
 """Of every session: times are UTC's, executors import the processors, and Spark keeps its state in its fastest durable store."""
+
+SHORT = {**CONF, **cds.spark_conf(QUICK_TO_START)}
+"""Of sessions with many short queries, whose code runs too seldom for an optimising compiler."""
 
 
 def writer(frame: DataFrame, query: Query, checkpoint: str, **settings: Any) -> DataStreamWriter:

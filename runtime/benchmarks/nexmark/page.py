@@ -11,8 +11,11 @@ from tables import markdown
 
 from nexmark.queries import QUERIES
 from nexmark.query import Query
+from nexmark.suite import BINSHIFT, CALM, RUNS, SPARK
 
 PAGE = DOCS / "nexmark.md"
+SYSTEMS = (SPARK, BINSHIFT, *RUNS[1:])
+SHOWN = {BINSHIFT: CALM}
 
 
 def write(*, check: bool) -> int:
@@ -44,12 +47,14 @@ def block(name: str) -> str:
 
 
 def verdicts(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """A line for each query: the number of its rows, and its verdict on Spark and on binshift."""
+    """A line for each query: its rows, the verdict on each run, and what moved in all of them."""
     lines = []
-    for query in dict.fromkeys(row["query"] for row in rows):
+    for query in sorted({row["query"] for row in rows}, key=list(QUERIES).index):
         of = {row["system"]: row for row in rows if row["query"] == query}
-        line = {"query": query, "rows": of["spark"]["rows"] if "spark" in of else None}
-        lines.append(line | {name: of[name]["verdict"] if name in of else None for name in ("spark", "binshift")})
+        line = {"query": query, "rows": of[BINSHIFT if BINSHIFT in of else SPARK]["rows"]}
+        line |= {SHOWN.get(name, name): of[name]["verdict"] if name in of else None for name in SYSTEMS}
+        totals = {name: sum(row.get(name) or 0 for row in of.values()) for name in ("moved", "meanwhile")}
+        lines.append(line | {name: total or None for name, total in totals.items()})
     return lines
 
 

@@ -61,6 +61,11 @@ class Results:
         self.folder = folder
         self.files = f"read_parquet('{folder}/*.parquet')"
 
+    @property
+    def exist(self) -> bool:
+        """Whether the run has ended a batch."""
+        return any(self.folder.glob("*.parquet"))
+
     def final(self, key: Sequence[str]) -> str:
         """SQL for the rows that count in the end: all of them, or the newest by key."""
         text = f"SELECT * FROM {self.files}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from archive import save
@@ -13,39 +13,46 @@ from rich.progress import track
 from tables import text
 
 from nexmark.config import Config
-from nexmark.correct import Checked, Checker
-from nexmark.engines import CONF
+from nexmark.correct import Checked, Judge, Places, Runner
+from nexmark.drivers import SLOTS
+from nexmark.engines import SHORT
 from nexmark.inputs import Inputs
+from nexmark.moves import OUT
 from nexmark.oracle import Oracle
 from nexmark.queries import QUERIES
+from nexmark.suite import Suite
 
 CASE = ("query", "system")
 
 
 def correct(options: Namespace) -> int:
-    """Compare every query with the oracle; 1 if a run differs."""
-    config = _config(options, options.delayed)
+    """Compare every run of every query with the oracle; 1 if a run differs."""
+    queries = [QUERIES[name] for name in options.queries]
+    suite = Suite(queries, options.runs, options.bins, options.at_once, options.steps)
     with tempfile.TemporaryDirectory(prefix="nexmark-") as name:
-        inputs = Inputs(Path(name) / "in", config, options.events, options.steps)
-        with bench(2, CONF) as running:
-            inputs.write(running.spark)
-            oracle = Oracle(inputs.folder / "events")
-            checker = Checker(running, inputs, oracle, options.bins)
-            rows = [each.row() for each in _reported(_checked(checker, options))]
+        inputs = Inputs(Path(name) / "in", _config(options, options.delayed), options.events, options.steps)
+        found = track(_checked(suite, inputs, Path(name)), description="runs", total=suite.count())
+        rows = [each.row() for each in _reported(found)]
     print(text(rows))
     if not options.no_save:
         save("nexmark_correct", rows, CASE)
     return 1 if any(row["verdict"] == "differs" for row in rows) else 0
 
 
-def _checked(checker: Checker, options: Namespace) -> Iterator[Checked]:
-    for name in track(options.queries, description="queries"):
-        yield from checker.check(QUERIES[name])
+def _checked(suite: Suite, inputs: Inputs, folder: Path) -> Iterator[Checked]:
+    places = Places(folder)
+    with bench(OUT, SHORT, SLOTS * suite.at_once) as running:
+        inputs.write(running.spark)
+        judge = Judge(Oracle(inputs.folder / "events"), inputs, places)
+        yield from suite.on_cluster(running, Runner(running.spark, inputs, places), judge)
+    yield from suite.driver_killed(folder / "drivers", judge)
 
 
-def _reported(found: Iterator[Checked]) -> Iterator[Checked]:
+def _reported(found: Iterable[Checked]) -> Iterator[Checked]:
     for each in found:
-        print(f"{each.query} {each.system}: {each.verdict}, {each.rows:,} rows, {each.seconds:.0f} s", flush=True)
+        moved = f", {each.proof.moved} bins moved" if each.proof.moved else ""
+        line = f"{each.query} {each.system}: {each.verdict}, {each.rows:,} rows, {each.seconds:.0f} s{moved}"
+        print(line, flush=True)
         for problem in [*each.problems, *([each.refused] if each.refused else [])]:
             print(f"    {problem}", flush=True)
         yield each

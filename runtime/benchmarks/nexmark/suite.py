@@ -1,0 +1,103 @@
+"""Every kind of run of every query, in an order in which several queries run at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from measuring import Bench
+
+from nexmark.correct import Checked, Judge, Runner
+from nexmark.drivers import Drivers
+from nexmark.kills import ExecutorKill, Meeting
+from nexmark.life import SYSTEM as DRIVER_KILLED
+from nexmark.moves import STRATEGIES, WORKERS, Calm, Moves
+from nexmark.query import Query
+
+CALM, EXECUTOR_KILLED = "calm", "executor-killed"
+RUNS = (CALM, *STRATEGIES, EXECUTOR_KILLED, DRIVER_KILLED)
+SPARK, BINSHIFT = "spark", "binshift"
+"""The two runs that `CALM` stands for."""
+
+Disturb = Callable[[], Calm]
+
+
+@dataclass
+class Suite:
+    """The runs of some queries.
+
+    Attributes:
+        queries: all of them; those without state run on Spark only.
+        runs: the kinds, of `RUNS`.
+        bins: of binshift's state.
+        at_once: queries that run at the same time.
+        steps: the batches with rows.
+    """
+
+    queries: Sequence[Query]
+    runs: Sequence[str]
+    bins: int
+    at_once: int
+    steps: int
+
+    def __post_init__(self) -> None:
+        self._refused: set[str] = set()
+
+    @property
+    def stateful(self) -> list[Query]:
+        """Queries that binshift runs."""
+        return [query for query in self.queries if query.state and query.name not in self._refused]
+
+    def count(self) -> int:
+        """How many runs there will be."""
+        on_spark = len(self.queries) if CALM in self.runs else 0
+        return on_spark + len(self.stateful) * len({BINSHIFT, *self.runs} - {CALM})
+
+    def on_cluster(self, running: Bench, runner: Runner, judge: Judge) -> Iterator[Checked]:
+        """All but those with a killed driver."""
+        if CALM in self.runs:
+            yield from self._in_turn(self.queries, lambda query: judge.judged(query, runner.run(query, SPARK)))
+        yield from self._noted(self._on_binshift(runner, judge, BINSHIFT, self.stateful, Calm))
+        for name, strategy in STRATEGIES.items():
+            if name in self.runs:
+                yield from self._on_binshift(runner, judge, name, self.stateful, partial(Moves, strategy, self.steps))
+        if EXECUTOR_KILLED in self.runs:
+            yield from self._executor_killed(running, runner, judge)
+
+    def driver_killed(self, folder: Path, judge: Judge) -> Iterator[Checked]:
+        """Those with a killed driver, which need a cluster of their own."""
+        by_name = {query.name: query for query in self.stateful}
+        if DRIVER_KILLED in self.runs and by_name:
+            for found in Drivers(folder, judge.inputs, judge.places, self.bins).run(list(by_name.values())):
+                yield judge.judged(by_name[found.query], found, BINSHIFT)
+
+    def _executor_killed(self, running: Bench, runner: Runner, judge: Judge) -> Iterator[Checked]:
+        stateful = self.stateful
+        running.spark.sparkContext.setLogLevel("OFF")  # Spark reports the lost executor in many lines
+        for first in range(0, len(stateful), self.at_once):
+            group = stateful[first : first + self.at_once]
+            meeting = Meeting(running.cluster, len(group))
+            killing = partial(ExecutorKill, meeting, self.steps)
+            yield from self._on_binshift(runner, judge, EXECUTOR_KILLED, group, killing)
+
+    def _on_binshift(
+        self, runner: Runner, judge: Judge, system: str, queries: Sequence[Query], disturb: Disturb
+    ) -> Iterator[Checked]:
+        def one(query: Query) -> Checked:
+            compared = BINSHIFT if system != BINSHIFT else SPARK if CALM in self.runs else ""
+            return judge.judged(query, runner.run(query, system, disturb(), bins=self.bins, workers=WORKERS), compared)
+
+        return self._in_turn(queries, one)
+
+    def _in_turn(self, queries: Sequence[Query], run: Callable[[Query], Checked]) -> Iterator[Checked]:
+        with ThreadPoolExecutor(self.at_once) as threads:
+            yield from threads.map(run, queries)
+
+    def _noted(self, found: Iterator[Checked]) -> Iterator[Checked]:
+        for each in found:
+            if each.refused:
+                self._refused.add(each.query)
+            yield each

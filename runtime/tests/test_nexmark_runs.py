@@ -1,0 +1,140 @@
+"""What NEXMark's runs with moves and kills must prove: a run in which too little happened is not equal.
+
+The benchmarks are scripts, not a package: their folder is on the path for these tests only.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from binshift.engine.timings import EpochTimings
+from binshift.model import Epoch
+
+BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
+sys.path.insert(0, str(BENCHMARKS))
+try:
+    from nexmark import drivers, kills, moves, page
+    from nexmark.__main__ import arguments
+    from nexmark.queries import QUERIES
+    from nexmark.suite import RUNS, Suite
+finally:
+    sys.path.remove(str(BENCHMARKS))
+
+STEPS = 10
+
+
+def epoch(number: int, moved: int, rows: int = 9) -> EpochTimings:
+    """An epoch with rows, in which bins moved."""
+    return EpochTimings(Epoch(number), 0.0, 1, {}, rows, 0, moved)
+
+
+@pytest.mark.parametrize(
+    ("during", "problems"),
+    [
+        ([epoch(4, 0), epoch(5, 8)], 0),
+        ([epoch(4, 0), epoch(5, 0)], 1),
+        ([], 1),
+        ([epoch(5, 8, rows=0)], 2),
+        ([epoch(8, 4), epoch(STEPS, 4)], 1),
+    ],
+)
+def test_a_move_counts_in_batches_with_rows(during: list[EpochTimings], problems: int) -> None:
+    """Bins that did not move, or moved when there were no rows any more, are a problem of the run."""
+    found = moves.proof_of("the move", during, STEPS)
+    assert len(found.problems) == problems
+    assert found.moved == sum(each.moved for each in during if each.epoch < STEPS and each.rows_in)
+
+
+BEFORE: dict[str, Any] = {"epochs": [[0, 9, 0], [1, 9, 2]], "workers": [0, 1, 2], "settled": False, "pid": 1}
+AFTER: dict[str, Any] = {"epochs": [[2, 9, 2], [3, 0, 0]], "workers": [0, 1, 2, 3], "settled": True, "pid": 2}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "problem"),
+    [
+        ({}, {}, ""),
+        ({"settled": True}, {}, "no move was under way"),
+        ({"epochs": [[0, 9, 0]]}, {}, "no move was under way"),
+        ({}, {"pid": 1}, "before and after the kill"),
+        ({}, {"epochs": [[3, 0, 0]]}, "before and after the kill"),
+        ({}, {"workers": [0, 1]}, "did not continue"),
+    ],
+)
+def test_a_killed_driver_leaves_a_move_that_continues(
+    before: dict[str, Any], after: dict[str, Any], problem: str
+) -> None:
+    """There were batches with rows before and after the kill, a move was under way, and another process has completed it."""
+    found = drivers.proof_of(BEFORE | before, AFTER | after, steps=3)
+    assert [text for text in found.problems if problem not in text] == []
+    assert bool(found.problems) is bool(problem)
+
+
+class Cluster:
+    """A cluster without executors."""
+
+    def executor_pids(self, worker: int) -> list[int]:
+        """None."""
+        return []
+
+
+def test_queries_lose_their_executor_together() -> None:
+    """A stream that has arrived continues when all have; a query that fails does not hold up the others."""
+    meeting: Any = kills.Meeting(Cluster(), 2)  # type: ignore[arg-type]
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(lambda _: meeting.arrive(), range(2)))
+    assert meeting.over.is_set()
+    broken: Any = kills.Meeting(Cluster(), 2)  # type: ignore[arg-type]
+    broken.give_up()
+    with pytest.raises(threading.BrokenBarrierError):
+        broken.arrive()
+    assert broken.over.is_set()
+
+
+def test_a_stream_is_held_in_one_batch_after_its_rows() -> None:
+    """The rows of the batch are kept before the stream waits."""
+    seen: list[Any] = []
+    sink = kills.Held(lambda _, number: seen.append(number), lambda number: number == 1, lambda: seen.append("waits"))
+    frame: Any = None
+    for number in range(3):
+        sink(frame, number)
+    assert seen == [0, 1, "waits", 2]
+
+
+def test_all_runs_of_all_queries_are_the_default() -> None:
+    """The command line names what it does not know; runs are in the order of the suite."""
+    chosen = arguments(["correct"])
+    assert (tuple(chosen.queries), chosen.runs) == (tuple(QUERIES), RUNS)
+    assert arguments(["correct", "q5", "--runs", "fluid,calm"]).runs == ("calm", "fluid")
+    for wrong in (["q99"], ["--runs", "fast"]):
+        with pytest.raises(SystemExit):
+            arguments(["correct", *wrong])
+
+
+def test_runs_are_counted_for_the_progress() -> None:
+    """A query without state runs on Spark only; without the run `calm` there is still one to compare with."""
+    queries = [QUERIES["q0"], QUERIES["q17"]]
+    assert Suite(queries, RUNS, 32, 2, STEPS).count() == 2 + 1 + len(RUNS) - 1
+    assert Suite(queries, ("fluid",), 32, 2, STEPS).count() == 2
+
+
+def test_the_page_has_a_line_for_each_query() -> None:
+    """Runs that are missing stay empty, and what moved is added up."""
+    rows = [
+        {"query": "q17", "system": "spark", "verdict": "equal", "rows": 7},
+        {"query": "q17", "system": "fluid", "verdict": "differs", "rows": 7, "moved": 24, "meanwhile": 30},
+        {"query": "q0", "system": "spark", "verdict": "equal", "rows": 9, "moved": None, "meanwhile": None},
+    ]
+    first, second = page.verdicts(rows)
+    assert (first["query"], first["moved"], first["fluid"]) == ("q0", None, None)
+    assert (second["spark"], second["fluid"], second["batched"], second["moved"]) == ("equal", "differs", None, 24)
+
+
+def test_the_page_equals_the_results() -> None:
+    """The tables of docs/nexmark.md are those of the stored results."""
+    assert page.write(check=True) == 0
