@@ -63,7 +63,7 @@ def _chosen(parser: argparse.ArgumentParser, default: Sequence[str]) -> None:
     # `choices` would compare the whole default list with each choice.
     parser.add_argument("queries", nargs="*", type=_known, default=list(default), metavar="QUERY", help="of `list`")
     parser.add_argument("--seed", type=int, default=1, help="of the generator")
-    parser.add_argument("--bins", type=int, default=32, help="of binshift's state")
+    parser.add_argument("--bins", type=int, default=16, help="of binshift's state")
     parser.add_argument("--group", type=int, default=100, help="event numbers are shuffled in groups of so many")
     parser.add_argument("--in-flight", type=int, default=100, help="auctions that are open at the same time")
     parser.add_argument("--event-rate", type=int, default=1000, help="events in a second of event time")
@@ -91,8 +91,8 @@ def _correct(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--runs", type=_runs, default=",".join(RUNS), metavar="RUN,...", help="of binshift; calm is Spark's too"
     )
-    parser.add_argument("--events", type=int, default=80_000, help="in all")
-    parser.add_argument("--steps", type=int, default=40, help="batches with data")
+    parser.add_argument("--events", type=int, default=60_000, help="in all")
+    parser.add_argument("--steps", type=int, default=30, help="batches with data")
     parser.add_argument("--at-once", type=int, default=2, help="queries that run at the same time")
     parser.add_argument(
         "--delayed", type=int, default=10, help="one event in so many is delayed by up to 3 s; 0 for none"
