@@ -51,6 +51,17 @@ def test_a_move_counts_in_batches_with_rows(during: list[EpochTimings], problems
     assert found.moved == sum(each.moved for each in during if each.epoch < STEPS and each.rows_in)
 
 
+@pytest.mark.parametrize("names", [["a"], ["a", "b"], ["a", "b", "c"], ["a", "b", "c", "d"]])
+def test_each_strategy_moves_out_and_in(names: list[str]) -> None:
+    """Over one or two streams, each strategy scales out and in, and every stream does so in turn."""
+    made = moves.streams(names)
+    assert {(name, workers) for each in made for name, workers in each} == {(n, w) for n in names for w in (4, 3)}
+    assert len(made) <= 2
+    for each in made:
+        assert [workers for _, workers in each] == [4, 3] * (len(each) // 2)
+    assert moves.streams([]) == []
+
+
 BEFORE: dict[str, Any] = {"epochs": [[0, 9, 0], [1, 9, 2]], "workers": [0, 1, 2], "settled": False, "pid": 1}
 AFTER: dict[str, Any] = {"epochs": [[2, 9, 2], [3, 0, 0]], "workers": [0, 1, 2, 3], "settled": True, "pid": 2}
 

@@ -91,8 +91,8 @@ def _correct(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--runs", type=_runs, default=",".join(RUNS), metavar="RUN,...", help="of binshift; calm is Spark's too"
     )
-    parser.add_argument("--events", type=int, default=60_000, help="in all")
-    parser.add_argument("--steps", type=int, default=30, help="batches with data")
+    parser.add_argument("--events", type=int, default=48_000, help="in all")
+    parser.add_argument("--steps", type=int, default=32, help="batches with data")
     parser.add_argument("--at-once", type=int, default=2, help="queries that run at the same time")
     parser.add_argument(
         "--delayed", type=int, default=10, help="one event in so many is delayed by up to 3 s; 0 for none"

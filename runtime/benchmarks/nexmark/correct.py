@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from binshift.errors import Unsupported
-from nexmark.engines import writer
+from nexmark.engines import for_small_batches, writer
 from nexmark.inputs import Inputs
 from nexmark.moves import Calm, Proof
 from nexmark.oracle import Oracle
@@ -87,6 +87,8 @@ class Runner:
         found, began, disturbed = Checked(query.name, system), time.monotonic(), disturbance or Calm()
         sink, session = Sink(self.places.rows(query.name, system)), self.spark.newSession()
         checkpoint = str(self.places.checkpoint(query.name, system))
+        for name, value in ({} if settings else for_small_batches(query)).items():
+            session.conf.set(name, value)
         started: Any = None
         try:
             made = writer(query.build(self.inputs.stream(session)), query, checkpoint, **settings)

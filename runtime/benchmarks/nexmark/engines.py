@@ -28,6 +28,20 @@ CONF = {
 SHORT = {**CONF, **cds.spark_conf(QUICK_TO_START)}
 """Of sessions with many short queries, whose code runs too seldom for an optimising compiler."""
 
+STATE_IN_MEMORY = {
+    "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+}
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+ONE_TASK = {"spark.sql.shuffle.partitions": "1"}
+
+
+def for_small_batches(query: Query) -> dict[str, str]:
+    """Conf with which Spark itself takes less time for small batches: it compiles much of a plan again for each of them.
+
+    The store in memory takes less time for little state, and cannot be used for processors.
+    """
+    return INTERPRETED | ONE_TASK | ({} if query.needs_processor else STATE_IN_MEMORY)
+
 
 def writer(frame: DataFrame, query: Query, checkpoint: str, **settings: Any) -> DataStreamWriter:
     """binshift's writer with these settings; Spark's own without settings, and for a query without state."""

@@ -28,6 +28,7 @@ from pyspark.sql import functions as F
 from nexmark.config import AUCTIONS, FIRST_ID, ROUND, SHUFFLE, Config
 from nexmark.draws import LAST_AUCTION, LAST_PERSON, Draws
 
+KINDS = ("person", "auction", "bid")
 FIRST_CATEGORY = 10
 CATEGORIES = 5
 CHANNELS = 10_000
@@ -65,6 +66,12 @@ def streams(numbers: DataFrame, config: Config, keep: tuple[str, ...] = ()) -> S
         auction=_marked(_auctions(shuffled.where((kind > 0) & (kind <= AUCTIONS)), config, keep)),
         bid=_marked(_bids(shuffled.where(kind > AUCTIONS), config, keep)),
     )
+
+
+def written(rows: DataFrame) -> Streams:
+    """The events of rows with the columns ``person``, ``auction`` and ``bid``, one of which is an event and the others null."""
+    made = {name: rows.where(f"{name} IS NOT NULL").selectExpr(f"{name}.*") for name in KINDS}
+    return Streams(**{name: _marked(frame) for name, frame in made.items()})
 
 
 def _marked(frame: DataFrame) -> DataFrame:

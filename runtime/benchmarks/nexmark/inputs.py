@@ -1,17 +1,22 @@
-"""The events of a run as files: event numbers, one file for each batch, and the events themselves for the oracle."""
+"""The events of a run as files, one file for each batch, and by kind for the oracle.
+
+The events are made once. Otherwise every batch of every run would plan the many expressions that make them.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from nexmark.config import Config
-from nexmark.events import Streams, streams
+from nexmark.events import KINDS, Streams, streams, written
 from nexmark.oracle import write_events
 
 OLDEST = 1_700_000_000
@@ -50,21 +55,45 @@ class Inputs:
 
     def write(self, spark: SparkSession) -> None:
         """Write all files; the session's time zone has to be UTC."""
-        numbers = self.folder / "numbers"
-        numbers.mkdir(parents=True)
-        for step in range(self.steps):
-            path = numbers / f"{step:05}.parquet"
-            first = step * self.per_step
-            pq.write_table(pa.table({"n": pa.array(range(first, first + self.per_step), pa.int64())}), path)
-            os.utime(path, (OLDEST + step, OLDEST + step))
         frame = spark.range(self.events).selectExpr("id AS n", f"CAST(id div {self.per_step} AS BIGINT) AS step")
         write_events(streams(frame, self.config, keep=("step",)), self.folder / "events")
+        tables = {kind: pq.read_table(self.folder / "events" / kind) for kind in KINDS}
+        self._steps.mkdir()
+        for step in range(self.steps):
+            path = self._steps / f"{step:05}.parquet"
+            pq.write_table(
+                batch_of({kind: table.filter(pc.field("step") == step) for kind, table in tables.items()}), path
+            )
+            os.utime(path, (OLDEST + step, OLDEST + step))
 
     def stream(self, spark: SparkSession) -> Streams:
         """The three streams of one source, one file a batch."""
-        reader = spark.readStream.schema("n long").option("maxFilesPerTrigger", 1)
-        return streams(reader.parquet(str(self.folder / "numbers")), self.config)
+        schema = spark.read.parquet(str(self._steps / "00000.parquet")).schema
+        return written(spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(self._steps)))
+
+    @property
+    def _steps(self) -> Path:
+        return self.folder / "steps"
 
     def batch(self, spark: SparkSession) -> Streams:
         """The same events as batch frames."""
         return streams(spark.range(self.events).withColumnRenamed("id", "n"), self.config)
+
+
+def batch_of(events: Mapping[str, pa.Table]) -> pa.Table:
+    """The events of a batch in one table: a column for each kind, which is null in rows of the other kinds."""
+    rows = {kind: _structs(table.drop_columns(["step"])) for kind, table in events.items()}
+    columns = {
+        kind: pa.concat_arrays(
+            [each if of == kind else pa.nulls(len(each), rows[kind].type) for of, each in rows.items()]
+        )
+        for kind in rows
+    }
+    return pa.table(columns)
+
+
+def _structs(table: pa.Table) -> pa.StructArray:
+    """The rows as values of one column; times are points in time, as the stream's are."""
+    arrays = [column.combine_chunks() for column in table.columns]
+    timed = [each.cast(pa.timestamp("us", "UTC")) if pa.types.is_timestamp(each.type) else each for each in arrays]
+    return pa.StructArray.from_arrays(timed, names=table.column_names)

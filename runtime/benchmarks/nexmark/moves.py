@@ -69,44 +69,69 @@ class Calm:
         return Proof()
 
 
+Move = tuple[str, int]
+"""The name of a strategy, and the number of workers to move to."""
+
+
+def streams(names: Sequence[str]) -> list[list[Move]]:
+    """Moves of one or two streams, so that each of these strategies scales out once and in once.
+
+    >>> streams(["fluid"])
+    [[('fluid', 4), ('fluid', 3)]]
+    >>> streams(["fluid", "batched"])
+    [[('fluid', 4), ('batched', 3)], [('batched', 4), ('fluid', 3)]]
+    """
+    even = [*names, *names[: len(names) % 2]] if len(names) > 1 else [*names, *names]
+    pairs = [(even[at], even[at + 1]) for at in range(0, len(even), 2)]
+    both = [
+        [move for out, back in pairs for move in ((out, OUT), (back, BACK))],
+        [move for back, out in pairs for move in ((out, OUT), (back, BACK))],
+    ]
+    return both[: min(len(names), 2)]
+
+
 @dataclass
 class Moves(Calm):
-    """Scales a query out and in again by one strategy.
+    """Scales a query out and in again, each time by another strategy.
 
     Attributes:
-        strategy: of both moves.
+        moves: in their order.
         steps: the batches with rows.
-        asked: of each move: its workers, and the newest epochs at its request and at its end.
+        ended: of each move that was carried out: the newest epochs at its request and at its end.
+        by_strategy: what happened in the moves of each strategy.
     """
 
-    strategy: Strategy
+    moves: Sequence[Move]
     steps: int
-    asked: list[tuple[int, int, int]] = field(default_factory=list)
+    ended: list[tuple[int, int]] = field(default_factory=list)
+    by_strategy: dict[str, Proof] = field(default_factory=dict)
 
     def disturb(self, query: Any) -> None:
-        """Move out, then in; each move ends before the next one begins.
+        """Move out and in; each move ends before the next one begins.
 
         Raises:
             RuntimeError: a move was not carried out.
             TimeoutError: it did not end.
         """
         query.await_epoch(FIRST_MOVE, WAIT_SECONDS_MAX)
-        for workers in (OUT, BACK):
+        for name, workers in self.moves:
             before = query.epoch
-            migration = query.rescale(workers, strategy=self.strategy.value, batch_size=STEP_BINS)
+            migration = query.rescale(workers, strategy=STRATEGIES[name].value, batch_size=STEP_BINS)
             phase = migration.wait(WAIT_SECONDS_MAX)
             if phase.value != "settled" or query.workers != tuple(range(workers)):
                 raise RuntimeError(
                     f"the move to {workers} workers is {phase.value}: {migration.reason}; workers are {query.workers}"
                 )
-            self.asked.append((workers, before, query.epoch))
+            self.ended.append((before, query.epoch))
 
     def proof(self, query: Any) -> Proof:
         """Bins that moved, from the timings of the epochs."""
         found = Proof()
-        for workers, before, after in self.asked:
+        for (name, workers), (before, after) in zip(self.moves, self.ended, strict=True):
             during = [each for each in query.timings if before < each.epoch <= after]
-            found.add(proof_of(f"the move to {workers} workers", during, self.steps))
+            one = proof_of(f"{name} to {workers} workers", during, self.steps)
+            self.by_strategy.setdefault(name, Proof()).add(one)
+            found.add(one)
         return found
 
 

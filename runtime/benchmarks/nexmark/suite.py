@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from measuring import Bench
 
@@ -14,7 +15,7 @@ from nexmark.correct import Checked, Judge, Runner
 from nexmark.drivers import Drivers
 from nexmark.kills import ExecutorKill, Meeting
 from nexmark.life import SYSTEM as DRIVER_KILLED
-from nexmark.moves import STRATEGIES, WORKERS, Calm, Moves
+from nexmark.moves import STRATEGIES, WORKERS, Calm, Moves, Proof, streams
 from nexmark.query import Query
 
 CALM, EXECUTOR_KILLED = "calm", "executor-killed"
@@ -23,6 +24,7 @@ SPARK, BINSHIFT = "spark", "binshift"
 """The two runs that `CALM` stands for."""
 
 Disturb = Callable[[], Calm]
+Made = TypeVar("Made")
 
 
 @dataclass
@@ -61,9 +63,7 @@ class Suite:
         if CALM in self.runs:
             yield from self._in_turn(self.queries, lambda query: judge.judged(query, runner.run(query, SPARK)))
         yield from self._noted(self._on_binshift(runner, judge, BINSHIFT, self.stateful, Calm))
-        for name, strategy in STRATEGIES.items():
-            if name in self.runs:
-                yield from self._on_binshift(runner, judge, name, self.stateful, partial(Moves, strategy, self.steps))
+        yield from self._moved(runner, judge)
         if EXECUTOR_KILLED in self.runs:
             yield from self._executor_killed(running, runner, judge)
 
@@ -73,6 +73,21 @@ class Suite:
         if DRIVER_KILLED in self.runs and by_name:
             for found in Drivers(folder, judge.inputs, judge.places, self.bins).run(list(by_name.values())):
                 yield judge.judged(by_name[found.query], found, BINSHIFT)
+
+    def _moved(self, runner: Runner, judge: Judge) -> Iterator[Checked]:
+        """A result for each strategy, of the one or two streams that it moved."""
+        chosen = [name for name in STRATEGIES if name in self.runs]
+
+        def one(query: Query) -> list[Checked]:
+            made = []
+            for number, moves in enumerate(streams(chosen)):
+                moving = Moves(moves, self.steps)
+                run = runner.run(query, f"moves-{number}", moving, bins=self.bins, workers=WORKERS)
+                made.append((judge.judged(query, run, BINSHIFT), moving))
+            return [_by_strategy(query, name, made, 1 / len(chosen)) for name in chosen]
+
+        for found in self._in_turn(self.stateful if chosen else [], one):
+            yield from found
 
     def _executor_killed(self, running: Bench, runner: Runner, judge: Judge) -> Iterator[Checked]:
         stateful = self.stateful
@@ -92,7 +107,7 @@ class Suite:
 
         return self._in_turn(queries, one)
 
-    def _in_turn(self, queries: Sequence[Query], run: Callable[[Query], Checked]) -> Iterator[Checked]:
+    def _in_turn(self, queries: Sequence[Query], run: Callable[[Query], Made]) -> Iterator[Made]:
         with ThreadPoolExecutor(self.at_once) as threads:
             yield from threads.map(run, queries)
 
@@ -101,3 +116,14 @@ class Suite:
             if each.refused:
                 self._refused.add(each.query)
             yield each
+
+
+def _by_strategy(query: Query, name: str, made: Sequence[tuple[Checked, Moves]], share: float) -> Checked:
+    """The result of one strategy: all streams that it moved are equal, and its own moves happened; and its share of their time."""
+    found = Checked(query.name, name, proof=Proof())
+    for run, moving in made:
+        found.problems += run.problems
+        found.refused = found.refused or run.refused
+        found.rows, found.seconds = run.rows, found.seconds + share * run.seconds
+        found.proof.add(moving.by_strategy.get(name, Proof()))
+    return found
