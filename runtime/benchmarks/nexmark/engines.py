@@ -25,8 +25,11 @@ CONF = {
 }
 """Of every session: times are UTC's, executors import the processors, and Spark keeps its state in its fastest durable store."""
 
-SHORT = {**CONF, **cds.spark_conf(QUICK_TO_START)}
-"""Of sessions with many short queries, whose code runs too seldom for an optimising compiler."""
+SHORT = {**CONF, **cds.spark_conf(f"{QUICK_TO_START} -XX:ReservedCodeCacheSize=256m")}
+"""Of sessions with many short queries, whose code runs too seldom for an optimising compiler.
+
+Without that compiler a JVM keeps 48 MiB of code, which a dozen queries fill: it then compiles nothing any more.
+"""
 
 STATE_IN_MEMORY = {
     "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
