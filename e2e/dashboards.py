@@ -19,11 +19,11 @@ PICTURES = "BINSHIFT_E2E_PICTURES"
 ROWS = {"dataflow": (("rescaling", ("Rescaling",)),)}
 """Pictures of parts: what it is called, and its rows."""
 NOT_HERE = {
-    "dataflow": {"Memory of workers", "Memory of the driver", "Watermark lag", "Copy lag"},
+    "dataflow": {"Memory of workers", "Memory of the driver", "Watermark lag", "Copy lag", "Backlog"},
     "operator": {"Memory", "CPU", "Degraded, by reason", "Failures"},
 }
 """Panels without data: the kubelet is not scraped, the example has no watermark, its bins are copied
-within a scrape or two, and nothing goes wrong."""
+within a scrape or two, its source knows no backlog, and nothing goes wrong."""
 P99 = "max_over_time(dataflow:binshift_record_latency_seconds:p99[15m])"
 
 

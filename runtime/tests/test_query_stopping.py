@@ -19,6 +19,7 @@ from binshift.model import Epoch
 from binshift.spark.frontend import stopping
 from binshift.spark.frontend.dataflow import StreamingQuery
 from binshift.spark.frontend.threads import INTERRUPTED, BatchCallback
+from binshift.spark.jobs.input_meter import InputMeter
 from binshift.spark.session.progress import Reports
 
 PATIENCE_SECONDS = 60.0
@@ -84,7 +85,13 @@ class Played:
         nothing = cast(Any, None)
         dataflow = Dataflow(nothing, cast(Any, Coordinator()), nothing, self.epochs, nothing)
         self.query = StreamingQuery(
-            cast(Any, self.stream), nothing, dataflow, Reports(deque()), nothing, lambda: None, lambda: None
+            cast(Any, self.stream),
+            nothing,
+            dataflow,
+            Reports(deque()),
+            InputMeter(None, None),
+            lambda: None,
+            lambda: None,
         )
         callback = BatchCallback(self.epochs, nothing, lambda: None)
         self.stream.thread = threading.Thread(target=lambda: callback.epoch(nothing, 0), daemon=True)

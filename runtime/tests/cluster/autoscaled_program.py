@@ -20,10 +20,15 @@ def slowly(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield batch
 
 
-spark = SparkSession.builder.getOrCreate()
-folder, checkpoint = sys.argv[1:]
-rows = spark.readStream.schema("id long, key long").parquet(folder)
-slow = rows.mapInArrow(slowly, rows.schema)
-counts = slow.select((F.col("key") % 100).alias("key")).groupBy("key").count()
-query = counts.writeStream.outputMode("update").option("checkpointLocation", checkpoint).format("noop").start()
-query.awaitTermination()
+def main(folder: str, checkpoint: str) -> None:
+    """Count until stopped."""
+    spark = SparkSession.builder.getOrCreate()
+    rows = spark.readStream.schema("id long, key long").parquet(folder)
+    slow = rows.mapInArrow(slowly, rows.schema)
+    counts = slow.select((F.col("key") % 100).alias("key")).groupBy("key").count()
+    query = counts.writeStream.outputMode("update").option("checkpointLocation", checkpoint).format("noop").start()
+    query.awaitTermination()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
