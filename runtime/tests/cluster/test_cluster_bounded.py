@@ -24,13 +24,17 @@ def backlog(session: SparkSession, folder: Path) -> DataFrame:
     return session.readStream.schema("id long, key long").parquet(str(folder))
 
 
-def counted(frame: DataFrame, folder: Path, totals: dict[int, int], **settings: Any) -> Any:
+def counted(
+    frame: DataFrame, folder: Path, totals: dict[int, int], trigger: dict[str, Any] | None = None, **settings: Any
+) -> Any:
     """Its rows by key; a count that is returned later replaces the one before."""
 
     def keep(rows: DataFrame, _: int) -> None:
         totals.update({row["key"]: row["count"] for row in rows.collect()})
 
     writer = binshift.writeStream(frame.groupBy("key").count(), bins=64, workers=2, **settings)
+    if trigger:
+        writer = writer.trigger(**trigger)
     return (
         writer.outputMode("update").option("checkpointLocation", str(folder / "checkpoint")).foreachBatch(keep).start()
     )
@@ -56,3 +60,13 @@ def test_a_query_without_a_bound_takes_everything(session: SparkSession, tmp_pat
     assert query.epoch == 0
     assert query.input.bound is None
     query.stop()
+
+
+@pytest.mark.parametrize("trigger", ["availableNow", "once"])
+def test_a_query_that_ends_by_itself_has_everything(trigger: str, session: SparkSession, tmp_path: Path) -> None:
+    """In bounded epochs, or in the one batch that Spark runs for `once`."""
+    totals: dict[int, int] = {}
+    query = counted(backlog(session, tmp_path / "in"), tmp_path, totals, {trigger: True}, max_epoch=MAX_EPOCH)
+    query.awaitTermination()
+    assert totals == dict.fromkeys(range(5000), FILES * ROWS_A_FILE // 5000)
+    assert (query.epoch == 0) == (trigger == "once")

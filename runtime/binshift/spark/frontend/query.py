@@ -138,8 +138,11 @@ class _Parts:
         dataflow.resume()
         reports = Reports(dataflow.epochs.timings, jobs.observed)
         progress.publish(self.log.format.query, reports)
-        definition, id = self.definition, self.log.format.query
-        meter = InputMeter.of(self.java, self.pipeline.source, id, definition.settings.max_epoch, len(self.executors))
+        # Spark runs a single batch for `once`: it must have everything.
+        once = "once" in self.definition.trigger
+        max_epoch = None if once else self.definition.settings.max_epoch
+        query_id = self.log.format.query
+        meter = InputMeter.of(self.java, self.pipeline.source, query_id, max_epoch, len(self.executors))
         query = self._stream(dataflow, name, meter)
         thread = BackgroundThread(dataflow.background, jobs)
         thread.start()
