@@ -25,9 +25,6 @@ from binshift.epoch_costs import NEWEST, EpochCost
 from binshift.load import Load
 from binshift.worker_need import Need, Policy, comfortable, need_of
 
-MEASURED_MIN = 8
-"""Epochs before the first decision of a driver."""
-
 UP_SECONDS = 10.0
 """At least so long between two growths, while the new workers start."""
 
@@ -45,9 +42,9 @@ def recommended_workers(load: Load, latency_target: float) -> int | None:
 
     None before it is known. As long as nothing shows that the present number is too small, it is not more than that.
     """
-    if load.cost is None or load.rows_per_second is None or load.measured < MEASURED_MIN:
+    need = need_of(load, Policy(1, 1, latency_target))
+    if need is None:
         return None
-    need = need_of(load, load.cost, Policy(1, 1, latency_target))
     return need.workers if need.pressing(load.workers) else min(need.workers, load.workers)
 
 
@@ -106,12 +103,12 @@ class Autoscaler:
             workers: how many are wanted so far.
             settled: they all own bins, and nothing moves.
         """
-        if load.cost is None or load.rows_per_second is None or load.measured < MEASURED_MIN:
-            kept = self._within(workers)
+        kept, need = self._within(workers), need_of(load, self.policy)
+        if need is None:
             return Decision(kept, kept, False, Reason.MEASURING, f"{load.measured} epochs have been measured")
-        need = need_of(load, load.cost, self.policy)
         wanted = self._within(need.workers)
-        self._note(load, wanted, workers, settled=settled)
+        self._remember(load.at, wanted)
+        self._measure_growth(load, need.cost, workers, settled=settled)
         limited = wanted != need.workers
         unmeasured = settled and self._growth is not None
         if (
@@ -122,49 +119,48 @@ class Autoscaler:
         ):
             if load.at - self._ineffective_at < EFFECT_SECONDS:
                 return Decision(workers, wanted, limited, Reason.INEFFECTIVE, _no_effect(workers, need))
-            self._up_at, self._growth = load.at, self._growth or (workers, load.cost.per_row)
+            self._up_at, self._growth = load.at, self._growth or (workers, need.cost.per_row)
             reason = Reason.BACKLOG if need.of_backlog > need.of_load else Reason.LOAD
             return Decision(wanted, wanted, limited, reason, f"{workers} to {wanted} workers: {need}")
-        fewer = self._fewer(load, load.cost, workers, settled=settled)
+        fewer = self._fewer(load, need, workers, settled=settled)
         if fewer is not None:
             self._down_at, self._growth = load.at, None
             return Decision(fewer, wanted, limited, Reason.SPARE, f"{workers} to {fewer} workers: {need}")
-        kept = self._within(workers)
         return Decision(kept, wanted, limited, Reason.STEADY, str(need))
 
     def _within(self, workers: int) -> int:
         return min(max(workers, self.policy.least), self.policy.most)
 
-    def _note(self, load: Load, wanted: int, workers: int, *, settled: bool) -> None:
-        self._needed.append((load.at, wanted))
-        while self._needed[0][0] < load.at - self.policy.stabilization_seconds:
+    def _remember(self, now: float, wanted: int) -> None:
+        self._needed.append((now, wanted))
+        while self._needed[0][0] < now - self.policy.stabilization_seconds:
             self._needed.popleft()
-        self._settled_at = None if not settled else load.measured if self._settled_at is None else self._settled_at
+
+    def _measure_growth(self, load: Load, cost: EpochCost, workers: int, *, settled: bool) -> None:
+        """What the last growth has brought, once enough epochs with all its workers were measured."""
+        if not settled:
+            self._settled_at = None
+        elif self._settled_at is None:
+            self._settled_at = load.measured
         if self._growth is None or self._settled_at is None or load.measured < self._settled_at + NEWEST:
             return
-        assert load.cost is not None
         (before, per_row), self._growth = self._growth, None
         expected = workers / before - 1
-        achieved = (workers * per_row) / (before * load.cost.per_row) - 1 if load.cost.per_row else expected
+        achieved = (workers * per_row) / (before * cost.per_row) - 1 if cost.per_row else expected
         self._without_effect = self._without_effect + 1 if achieved < EFFECT_MIN * expected else 0
         if self._without_effect >= EFFECT_TRIES:
             self._without_effect, self._ineffective_at = EFFECT_TRIES - 1, load.at
 
-    def _fewer(self, load: Load, cost: EpochCost, workers: int, *, settled: bool) -> int | None:
+    def _fewer(self, load: Load, need: Need, workers: int, *, settled: bool) -> int | None:
         """How many workers are enough; None if no fewer, or if that is not certain yet."""
         policy = self.policy
-        since = max(self._up_at, self._down_at, load.at - policy.stabilization_seconds)
-        if (
-            not settled
-            or load.at_bound
-            or self._needed[0][0] > since + UP_SECONDS
-            or since > load.at - policy.stabilization_seconds
-        ):
+        since = load.at - policy.stabilization_seconds
+        changed, unknown = max(self._up_at, self._down_at) > since, self._needed[0][0] > since + UP_SECONDS
+        if not settled or load.at_bound or changed or unknown:
             return None
         enough = max(needed for _, needed in self._needed)
         fewer = max(enough, workers - max(1, int(workers * policy.down_share)), policy.least)
-        rate = load.rows_per_second or 0.0
-        while fewer < workers and not comfortable(cost, rate, fewer, policy):
+        while fewer < workers and not comfortable(need, fewer, policy):
             fewer += 1
         return fewer if fewer < workers else None
 

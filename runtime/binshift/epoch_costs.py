@@ -94,14 +94,6 @@ class EpochCost:
     per_row: float
     certain: bool = True
 
-    def seconds(self, rows: float, workers: int) -> float:
-        """How long an epoch with so many rows takes on so many workers.
-
-        >>> EpochCost(0.1, 0.00001).seconds(100_000, 2)
-        0.6
-        """
-        return self.fixed + self.per_row * rows / workers
-
     def rows_within(self, seconds: float, workers: int) -> float:
         """How many rows an epoch of that length has.
 
@@ -167,19 +159,14 @@ class EpochCosts:
             per_row = median((each.seconds - fixed) / _rows(each) for each in telling)
         return EpochCost(fixed, per_row, certain=bool(slopes))
 
-    def rows_within(self, seconds: float, workers: int) -> int | None:
-        """The rows of an epoch that should take at most ``seconds``; None before anything is known."""
-        cost = self.cost
-        if cost is None:
-            return None
-        known = GROWTH_MAX * self.largest * workers
-        return max(1, int(min(cost.rows_within(MARGIN * seconds, workers), known)))
-
 
 def bound_rows(costs: EpochCosts, max_seconds: float, workers: int) -> int:
     """How many rows the next epoch takes at most: as many as ``max_seconds`` allow, and a few as long as nothing is known."""
-    known = costs.rows_within(max_seconds, workers)
-    return FIRST_ROWS * workers if known is None else known
+    cost = costs.cost
+    if cost is None:
+        return FIRST_ROWS * workers
+    trusted = GROWTH_MAX * costs.largest * workers
+    return max(1, int(min(cost.rows_within(MARGIN * max_seconds, workers), trusted)))
 
 
 def _rows(epoch: EpochLoad) -> float:

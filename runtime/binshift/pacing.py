@@ -21,6 +21,9 @@ from binshift.invariants import invariant
 from binshift.migration.limits import Limits
 from binshift.model import BINS_MAX
 
+LATENCY_PER_EPOCH = 2.0
+"""A record that is due just after an epoch has begun waits for that one and then for its own."""
+
 
 @dataclass(frozen=True, slots=True)
 class PacingLimits:

@@ -8,15 +8,16 @@ from dataclasses import dataclass
 from binshift.epoch_costs import EpochCost
 from binshift.errors import InvalidSettings
 from binshift.load import Load
+from binshift.pacing import LATENCY_PER_EPOCH
 
-LATENCY_PER_EPOCH = 2.0
-"""A record that is due just after an epoch has begun waits for that one and then for its own."""
+MEASURED_MIN = 8
+"""Epochs before the first decision of a driver."""
 
 PRESSURE = 1.1
 """Growing begins at 1.1 times the utilization aimed at: the rate of arriving rows is never quite steady."""
 
 COMFORT = 0.8
-"""After shrinking, an epoch takes at most this part of what it can take, and workers are busy at most this part of what they can be."""
+"""An epoch is too long from this part on of what the latency target allows; after shrinking it takes less."""
 
 LEAST_SHARE = 0.5
 """Workers are busy half of what the policy allows, at least: against a long fixed part of the epoch more workers help little."""
@@ -55,30 +56,51 @@ class Policy:
         if min(self.latency_target, self.catch_up_seconds) <= 0 or self.stabilization_seconds < 0:
             raise InvalidSettings("the latency target, catch-up and stabilization must be positive numbers of seconds")
 
+    @property
+    def epoch_seconds(self) -> float:
+        """The longest epoch with which the latency target is kept."""
+        return self.latency_target / LATENCY_PER_EPOCH
+
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What the load needs: workers' worth of arriving rows and of backlog, and the figures behind it."""
+    """What a load needs, and the figures behind it.
 
+    Attributes:
+        cost: of an epoch.
+        rate: rows per second that arrive.
+        utilization: share of a worker's time that can be spent on rows.
+        backlog: rows that wait, beyond those of ordinary epochs; None where no source knows.
+        of_backlog: workers that work it off in time.
+        too_long: the newest epoch took too long, and rows can be the reason.
+        behind: rows wait.
+        doubled: twice the present workers, where the source does not know how many rows wait; else 0.
+    """
+
+    cost: EpochCost
     rate: float
-    of_load: float
-    of_backlog: float
     utilization: float
     backlog: int | None
+    of_backlog: float
     too_long: bool
     behind: bool
     doubled: int
-    certain: bool
+
+    @property
+    def of_load(self) -> float:
+        """Workers that the arriving rows keep busy."""
+        return self.cost.per_row * self.rate
 
     @property
     def workers(self) -> int:
-        """How many that are."""
+        """How many are needed."""
         exact = self.of_load / self.utilization + self.of_backlog
         return max(1, math.ceil(exact - 1e-9), self.doubled)
 
     def pressing(self, workers: int) -> bool:
         """Whether it shows that so many are too few."""
-        return self.too_long or self.behind or (self.certain and self.of_load / workers > PRESSURE * self.utilization)
+        busy = self.of_load / workers > PRESSURE * self.utilization
+        return self.too_long or self.behind or (self.cost.certain and busy)
 
     def __str__(self) -> str:
         rows = f"{self.rate:,.0f} rows/s keep {self.of_load:.1f} busy, at {self.utilization:.0%} each"
@@ -87,34 +109,32 @@ class Need:
         return f"{rows}; a backlog of {self.backlog:,} rows needs {self.of_backlog:.1f}" if self.of_backlog else rows
 
 
-def need_of(load: Load, cost: EpochCost, policy: Policy) -> Need:
-    """What a load needs with epochs of that cost."""
-    rate, seconds = load.rows_per_second or 0.0, load.epoch_seconds or 0.0
-    epoch_max = policy.latency_target / LATENCY_PER_EPOCH
+def need_of(load: Load, policy: Policy) -> Need | None:
+    """What a load needs; None before its cost and its rate are known."""
+    cost, rate, seconds = load.cost, load.rows_per_second, load.epoch_seconds or 0.0
+    if cost is None or rate is None or load.measured < MEASURED_MIN:
+        return None
+    epoch_max = policy.epoch_seconds
     # An epoch takes fixed / (1 - busy): above this share it is longer than the latency target allows.
     utilization = min(policy.utilization, max(1 - cost.fixed / epoch_max, LEAST_SHARE * policy.utilization))
     ordinary = rate * LATENCY_PER_EPOCH * max(seconds, cost.fixed)
     backlog = max(0, int(load.behind - ordinary)) if load.behind is not None else None
     unknown = load.at_bound and load.behind is None
     return Need(
+        cost,
         rate,
-        cost.per_row * rate,
-        cost.per_row * (backlog or 0) / policy.catch_up_seconds,
         utilization,
         backlog,
+        of_backlog=cost.per_row * (backlog or 0) / policy.catch_up_seconds,
         too_long=seconds > COMFORT * epoch_max and cost.fixed < epoch_max / 2,
         behind=bool(backlog) or load.at_bound,
         doubled=2 * load.workers if unknown else 0,
-        certain=cost.certain,
     )
 
 
-def comfortable(cost: EpochCost, rate: float, workers: int, policy: Policy) -> bool:
+def comfortable(need: Need, workers: int, policy: Policy) -> bool:
     """Whether so many workers keep epochs well below what the latency target allows."""
-    busy = cost.per_row * rate / workers
+    busy, fixed, most = need.of_load / workers, need.cost.fixed, COMFORT * policy.epoch_seconds
     if busy > policy.utilization:
         return False
-    epoch_max = policy.latency_target / LATENCY_PER_EPOCH
-    return (
-        cost.fixed / (1 - busy) <= COMFORT * epoch_max if busy < 1 and cost.fixed < COMFORT * epoch_max else busy < 0.5
-    )
+    return fixed / (1 - busy) <= most if busy < 1 and fixed < most else busy < 0.5

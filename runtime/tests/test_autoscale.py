@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from binshift.autoscale import MEASURED_MIN, Autoscaler, Decision, Reason, recommended_workers
+from binshift.autoscale import Autoscaler, Decision, Reason, recommended_workers
 from binshift.epoch_costs import EpochCost
 from binshift.errors import InvalidSettings
 from binshift.load import Load
-from binshift.worker_need import Policy
+from binshift.worker_need import MEASURED_MIN, Policy
 
 POLICY = Policy(1, 16)
 COST = EpochCost(0.1, 50e-6)

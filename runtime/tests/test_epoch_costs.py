@@ -33,7 +33,8 @@ class Stream:
         """The next one, of at most so many rows."""
         bound = bound_rows(self.costs, self.max_seconds, self.workers)
         taken = int(min(rows, bound))
-        seconds = self.cost.seconds(taken, self.workers) * slower * (1 + self._noise * self._random.random())
+        usual = self.cost.fixed + self.cost.per_row * taken / self.workers
+        seconds = usual * slower * (1 + self._noise * self._random.random())
         load = EpochLoad(Epoch(self._epochs), 0.0, seconds, (taken,), self.workers, disturbed, bound=bound)
         self._epochs += 1
         self.costs.add(load)

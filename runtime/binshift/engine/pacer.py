@@ -12,15 +12,13 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 
 from binshift.migration import Rates
-from binshift.pacing import Latency, Pace, PacingLimits, next_pace
+from binshift.pacing import LATENCY_PER_EPOCH, Latency, Pace, PacingLimits, next_pace
 
 EPOCHS_PER_DECISION = 4
 """Epochs between two decisions: enough that one slow epoch is not taken for the pace's fault alone."""
 
 CALM_EPOCHS = 64
 """Calm epochs remembered; the worst twentieth of them is left out."""
-
-LATENCY_PER_EPOCH = 2.0
 
 
 @dataclass

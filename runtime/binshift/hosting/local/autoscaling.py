@@ -95,6 +95,7 @@ def policy_of(workers: tuple[int, int], conf: Mapping[str, str]) -> Policy:
 
 def bounded(conf: Mapping[str, str]) -> dict[str, str]:
     """The conf with a bound of the epochs; its own if it has one."""
-    if resolve(conf).max_epoch is not None:
+    settings = resolve(conf)
+    if settings.max_epoch is not None:
         return dict(conf)
-    return {**conf, MAX_EPOCH_CONF: f"{EPOCHS_PER_TARGET * resolve(conf).latency_target_seconds}s"}
+    return {**conf, MAX_EPOCH_CONF: f"{EPOCHS_PER_TARGET * settings.latency_target_seconds}s"}
