@@ -217,7 +217,7 @@ class StreamingQuery(SparkStreamingQuery):
         return ended
 
     def processAllAvailable(self) -> None:  # noqa: N802 (PySpark's name)
-        """As in PySpark: wait until all rows of now are processed; raises the error of a failed query."""
+        """As in PySpark: wait until all rows that are there now are processed; raises the error of a failed query."""
         with failing(self._end, self.exception):
             self._query.processAllAvailable()
 

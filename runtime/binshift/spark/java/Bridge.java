@@ -14,7 +14,6 @@ import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.python.UserDefinedPythonFunction;
 import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution;
-import org.apache.spark.sql.execution.streaming.runtime.StreamingQueryWrapper;
 import org.apache.spark.sql.execution.streaming.runtime.WatermarkTracker;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
@@ -157,8 +156,7 @@ public class Bridge {
 
   /** Spark's watermark for the batch after the running one of a query, all rows of which have been read. */
   public long nextWatermark(SparkSession session, String query) {
-    StreamingQueryWrapper wrapper = (StreamingQueryWrapper) session.streams().get(query);
-    MicroBatchExecution stream = (MicroBatchExecution) wrapper.streamingQuery();
+    MicroBatchExecution stream = SourceLimits.stream(session, query);
     WatermarkTracker tracker = stream.watermarkTracker();
     tracker.updateWatermark(stream.lastExecution().executedPlan());
     return tracker.currentWatermark();

@@ -23,7 +23,7 @@ import scala.collection.immutable.Seq;
 
 /**
  * Bounds how much of each source the next batches of a query take, and keeps what its batches took. Spark asks a source for its offset with a
- * limit that it reads anew in each trigger; this class replaces the limit. Files are bounded in bytes, by the rows that a byte of them had.
+ * limit that it reads again in each trigger; this class replaces the limit. Files are bounded in bytes, by the rows that a byte of them had.
  */
 public class SourceLimits extends StreamingQueryListener {
   private static final int REPORTS_MAX = 256;
@@ -47,8 +47,16 @@ public class SourceLimits extends StreamingQueryListener {
     session.streams().addListener(this);
   }
 
-  public void close() {
+  /** The execution of the query with that id. */
+  public static MicroBatchExecution stream(SparkSession session, String query) {
+    return (MicroBatchExecution) ((StreamingQueryWrapper) session.streams().get(query)).streamingQuery();
+  }
+
+  /** The query has ended. Its stream leads to the callback in Python, and that to this object: neither would be collected. */
+  public synchronized void close() {
     session.streams().removeListener(this);
+    stream = null;
+    given.clear();
   }
 
   /**
@@ -59,7 +67,7 @@ public class SourceLimits extends StreamingQueryListener {
     if (!event.id().toString().equals(query)) {
       return;
     }
-    stream = (MicroBatchExecution) ((StreamingQueryWrapper) session.streams().get(query)).streamingQuery();
+    stream = stream(session, query);
     if (first > 0) {
       SparkSession.setActiveSession(stream.sparkSessionForStream());
       stream.logicalPlan();
@@ -100,15 +108,26 @@ public class SourceLimits extends StreamingQueryListener {
     if (mean == null || source.endOffset() == null) {
       return -1L;
     }
-    int partitions = source.endOffset().split(":").length - 1 - source.endOffset().split("\\{").length + 2;
+    // Such as {"a":{"0":7,"1":9},"b":{"0":5}}: a colon after each topic and each partition, and a brace for each topic and for all.
+    int partitions = count(source.endOffset(), ':') - (count(source.endOffset(), '{') - 1);
     return Math.round(Double.parseDouble((String) mean) * Math.max(1, partitions));
+  }
+
+  private static int count(String text, char sign) {
+    int found = 0;
+    for (int each = 0; each < text.length(); each++) {
+      found += text.charAt(each) == sign ? 1 : 0;
+    }
+    return found;
   }
 
   /** The reports of batches that have ended since the last call, and which sources can be bounded. */
   public synchronized String report(long batch) {
-    bytesRead.put(Long.valueOf(batch), bytes());
-    if (bytesRead.size() > REPORTS_MAX) {
-      bytesRead.clear();
+    if (first > 0) { // only bounds need it
+      bytesRead.put(Long.valueOf(batch), bytes());
+      if (bytesRead.size() > REPORTS_MAX) {
+        bytesRead.clear();
+      }
     }
     StringBuilder text = new StringBuilder();
     for (int each = 0; each < sources().length(); each++) {

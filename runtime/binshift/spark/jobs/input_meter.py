@@ -31,8 +31,7 @@ CHANGE_MIN = 0.05
 OVERHEAD = ("plan", "record", "task_commit")
 """Parts of an epoch that its rows change little."""
 
-LOADS_KEPT = 4096
-LOADS_READ = 1024
+LOADS_KEPT = 1024
 """Epochs behind the load: more than there are in the longest of its windows."""
 RECENT = 64
 """Epochs that show how the input is divided among the sources."""
@@ -84,7 +83,7 @@ class InputMeter:
     def load(self, now: float) -> Load:
         """How loaded the query is; any thread can ask. ``now``: seconds since 1970."""
         with self._lock:
-            return load_of(list(self.loads)[-LOADS_READ:], self.costs, now)
+            return load_of(tuple(self.loads), self.costs, now)
 
     def close(self) -> None:
         """The query has ended."""
