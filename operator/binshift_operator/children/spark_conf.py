@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from binshift import memory
+from binshift_operator.model.resources import limit_or_request, resources
 from binshift_operator.model.specification import DEFAULTS, Dataflow, duration, quantity
 
 STATE_DIRECTORY = "/var/lib/binshift"
@@ -29,12 +30,6 @@ def checkpoint_directory(dataflow: Dataflow) -> str:
     return "s3a://" + kept.location.partition("://")[2]
 
 
-def resources(dataflow: Dataflow, component: str) -> Mapping[str, Any]:
-    """Requests and limits of a component's main container."""
-    given: Mapping[str, Any] = dataflow.section(component, "resources") or DEFAULTS[component]["resources"]
-    return given
-
-
 def master_resources(dataflow: Dataflow) -> Mapping[str, Any]:
     """Requests and limits of the container of Spark's master."""
     usual: Mapping[str, Any] = DEFAULTS["driver"]["masterResources"]
@@ -49,7 +44,7 @@ def master_memory(dataflow: Dataflow) -> str:
 
 def memory_bytes(found: Mapping[str, Any]) -> int:
     """The memory to divide: the limit or, without one, the request."""
-    limit = (found.get("limits") or {}).get("memory") or (found.get("requests") or {}).get("memory")
+    limit = limit_or_request(found, "memory")
     return int(quantity(limit if limit is not None else MEMORY_DEFAULT))
 
 
@@ -58,8 +53,7 @@ def task_slots(dataflow: Dataflow) -> int:
     given = dataflow.section("executor").get("taskSlots")
     if given is not None:
         return int(given)
-    found = resources(dataflow, "executor")
-    cpu = (found.get("limits") or {}).get("cpu") or (found.get("requests") or {}).get("cpu")
+    cpu = limit_or_request(resources(dataflow, "executor"), "cpu")
     wanted = max(1, int(quantity(cpu) if cpu is not None else Decimal(1))) + 2
     return wanted if memory.fits_worker(_container_bytes(dataflow, "executor"), wanted) else wanted - 1
 

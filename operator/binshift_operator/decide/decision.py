@@ -45,8 +45,7 @@ def decide(dataflow: Dataflow, observed: ObservedState, before: Status, timeouts
         step = next(filter(None, (row(situation) for row in ROWS)))
         actions = drift.force_deletions(situation) + step.actions
         step = replace(step, actions=actions + drift.retries(observed, actions))
-    outdated = bool(stopping.outdated_pods(situation)) and not rolling.is_possible(situation)
-    outdated = outdated and not observed.render_error and step.reason is not ProgressingReason.SPEC
+    outdated = _needs_restart(situation) and not observed.render_error and step.reason is not ProgressingReason.SPEC
     status = compute_status(situation, replace(step, outdated=outdated))
     return Decision(step.actions, status, _requeue_after(step, status, observed.now, timeouts))
 
@@ -117,14 +116,17 @@ def _unrenderable(situation: Situation) -> Step | None:
     return _invalid(situation.observed) if situation.observed.render_error else None
 
 
+def _needs_restart(situation: Situation) -> bool:
+    return bool(stopping.outdated_pods(situation)) and not rolling.is_possible(situation)
+
+
 def _outdated(situation: Situation) -> Step | None:
     """Restart for another spec or Secret, or because the query was stopped or has ended for an earlier spec."""
     observed = situation.observed
     stopped = observed.driver is not None and observed.runtime_state is RunState.STOPPED
     # It ended for an earlier spec and was edited since: the remaining pods are those of the earlier spec.
     ended_earlier = _has_just_ended(observed) and situation.before.finished_generation != 0
-    outdated = stopping.outdated_pods(situation) and not rolling.is_possible(situation)
-    if not (outdated or stopped or ended_earlier):
+    if not (_needs_restart(situation) or stopped or ended_earlier):
         return None
     no_account = _service_account_problem(observed)
     if no_account is not None and observed.has_live_driver and not stopped:

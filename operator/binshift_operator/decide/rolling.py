@@ -86,7 +86,7 @@ def is_possible(situation: Situation) -> bool:
 def plan(situation: Situation) -> Plan:
     """The next step of a roll, or the spec if no executor is outdated or nothing is known of the bins."""
     replicas, runtime = situation.dataflow.replicas, situation.running
-    outdated = {pod.slot: pod for pod in stopping.outdated_pods(situation) if not pod.is_driver}
+    outdated = _outdated(situation)
     if runtime is None or not any(slot < replicas for slot in outdated):
         return Plan(frozenset(range(replicas)), replicas)
     surge = frozenset(range(replicas, replicas + _surge_max(situation)))
@@ -108,9 +108,13 @@ def _choose(slots: frozenset[int], outdated: frozenset[int], situation: Situatio
 
 def _updated(situation: Situation, runtime: ObservedRuntime) -> frozenset[int]:
     """The slots with a registered executor of the new template."""
-    outdated = stopping.outdated_pods(situation)
     ready = {pod.slot for pod in situation.observed.executors if pod.ready and pod.deleting_since is None}
-    return frozenset(ready & runtime.registered) - {pod.slot for pod in outdated if not pod.is_driver}
+    return frozenset(ready & runtime.registered) - _outdated(situation).keys()
+
+
+def _outdated(situation: Situation) -> dict[int, Pod]:
+    """The outdated executors by slot."""
+    return {pod.slot: pod for pod in stopping.outdated_pods(situation) if not pod.is_driver}
 
 
 def _surge_max(situation: Situation) -> int:

@@ -16,7 +16,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from binshift_operator.model.names import EXECUTOR
-from binshift_operator.model.specification import DEFAULTS, Dataflow, quantity, restart_hash
+from binshift_operator.model.resources import limit_or_request, resources
+from binshift_operator.model.specification import Dataflow, quantity, restart_hash
 
 HEAP: Final = "spark.executor.memory"
 
@@ -42,19 +43,11 @@ def _requested_by_application(dataflow: Dataflow) -> Mapping[str, Any]:
     found: dict[str, Any] = {} if slots is None else {"taskSlots": slots}
     # Task slots that are not set depend on the memory, too.
     if slots is None or not heap:
-        found["memory"] = _amount(_given(dataflow, "memory"))
+        found["memory"] = _amount(limit_or_request(resources(dataflow, EXECUTOR), "memory"))
     if slots is None:
-        cpus = _amount(_given(dataflow, "cpu"))
+        cpus = _amount(limit_or_request(resources(dataflow, EXECUTOR), "cpu"))
         found["cpus"] = cpus if isinstance(cpus, str) else max(1, int(cpus))
     return {name: str(value) for name, value in found.items()}
-
-
-def _given(dataflow: Dataflow, resource: str) -> Any:
-    """The limit or, without one, the request."""
-    resources: Mapping[str, Any] = dataflow.section(EXECUTOR, "resources") or DEFAULTS[EXECUTOR]["resources"]
-    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
-    limit = limits.get(resource)
-    return limit if limit is not None else requests.get(resource)
 
 
 def _amount(given: Any) -> int | str:
