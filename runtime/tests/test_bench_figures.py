@@ -1,7 +1,4 @@
-"""The pure parts of the benchmarks: latency by due time, silence, targets, tables, and stored results.
-
-The benchmarks are scripts, not a package: their folder is on the path for these tests only.
-"""
+"""The pure parts of the benchmarks: latency by due time, silence, targets, tables, and stored results."""
 
 from __future__ import annotations
 
@@ -13,19 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmark_scripts import BENCHMARKS, importable
 
 from openloop import Span, percentile
 
-BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
-sys.path.insert(0, str(BENCHMARKS))
-try:
+with importable():
     import archive
     import moving
     import tables
     import targets
     from latency import Latencies, committed_at, latencies_of
-finally:
-    sys.path.remove(str(BENCHMARKS))
 
 RATE = 1000
 

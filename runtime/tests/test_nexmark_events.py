@@ -1,26 +1,18 @@
-"""The NEXMark generator: the same events in any partitioning and in any order of numbers, with the ratios and keys of the original.
-
-The benchmarks are scripts, not a package: their folder is on the path for these tests only.
-"""
+"""The NEXMark generator: the same events in any partitioning and in any order of numbers, with the ratios and keys of the original."""
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmark_scripts import importable
 from pyspark.sql import DataFrame, SparkSession
 
-BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
-sys.path.insert(0, str(BENCHMARKS))
-try:
+with importable():
     from nexmark.config import Config
     from nexmark.events import Streams, streams
-finally:
-    sys.path.remove(str(BENCHMARKS))
 
 EVENTS = 10_000
 CONFIG = Config(seed=7)

@@ -1,30 +1,22 @@
-"""What NEXMark's runs with moves and kills must prove: a run in which too little happened is not equal.
-
-The benchmarks are scripts, not a package: their folder is on the path for these tests only.
-"""
+"""What NEXMark's runs with moves and kills must prove: a run in which too little happened is not equal."""
 
 from __future__ import annotations
 
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmark_scripts import importable
 
 from binshift.engine.timings import EpochTimings
 from binshift.model import Epoch
 
-BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
-sys.path.insert(0, str(BENCHMARKS))
-try:
+with importable():
     from nexmark import drivers, kills, moves, page
     from nexmark.__main__ import arguments
     from nexmark.queries import QUERIES
     from nexmark.suite import RUNS, Suite
-finally:
-    sys.path.remove(str(BENCHMARKS))
 
 STEPS = 10
 
