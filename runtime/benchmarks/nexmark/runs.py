@@ -7,7 +7,7 @@ from argparse import Namespace
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from archive import save
+from archive import Row, save
 from measuring import bench
 from rich.progress import track
 from tables import text
@@ -20,7 +20,7 @@ from nexmark.inputs import Inputs
 from nexmark.moves import OUT
 from nexmark.oracle import Oracle
 from nexmark.queries import QUERIES
-from nexmark.suite import Suite
+from nexmark.suite import KILLED_AT_ONCE, Suite
 
 CASE = ("query", "system")
 
@@ -32,20 +32,27 @@ def correct(options: Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="nexmark-") as name:
         inputs = Inputs(Path(name) / "in", _config(options, options.delayed), options.events, options.steps)
         found = track(_checked(suite, inputs, Path(name)), description="runs", total=suite.count())
-        rows = [each.row() for each in _reported(found)]
+        rows = list(_kept(_reported(found), save_each=not options.no_save))
     print(text(rows))
-    if not options.no_save:
-        save("nexmark_correct", rows, CASE)
     return 1 if any(row["verdict"] == "differs" for row in rows) else 0
 
 
 def _checked(suite: Suite, inputs: Inputs, folder: Path) -> Iterator[Checked]:
     places = Places(folder)
-    with bench(OUT, SHORT, SLOTS * suite.at_once) as running:
+    with bench(OUT, SHORT, SLOTS * max(suite.at_once, KILLED_AT_ONCE)) as running:
         inputs.write(running.spark)
         judge = Judge(Oracle(inputs.folder / "events"), inputs, places)
         yield from suite.on_cluster(running, Runner(running.spark, inputs, places), judge)
     yield from suite.driver_killed(folder / "drivers", judge)
+
+
+def _kept(found: Iterable[Checked], *, save_each: bool) -> Iterator[Row]:
+    """The rows of the results; each is saved at once, as the runs take minutes and may be interrupted."""
+    for each in found:
+        row = each.row()
+        if save_each:
+            save("nexmark_correct", [row], CASE)
+        yield row
 
 
 def _reported(found: Iterable[Checked]) -> Iterator[Checked]:

@@ -22,6 +22,8 @@ CALM, EXECUTOR_KILLED = "calm", "executor-killed"
 RUNS = (CALM, *STRATEGIES, EXECUTOR_KILLED, DRIVER_KILLED)
 SPARK, BINSHIFT = "spark", "binshift"
 """The two runs that `CALM` stands for."""
+KILLED_AT_ONCE = 6
+"""Queries that lose an executor at the same time: until another has started, they mostly wait."""
 
 Disturb = Callable[[], Calm]
 Made = TypeVar("Made")
@@ -92,8 +94,8 @@ class Suite:
     def _executor_killed(self, running: Bench, runner: Runner, judge: Judge) -> Iterator[Checked]:
         stateful = self.stateful
         running.spark.sparkContext.setLogLevel("OFF")  # Spark reports the lost executor in many lines
-        for first in range(0, len(stateful), self.at_once):
-            group = stateful[first : first + self.at_once]
+        for first in range(0, len(stateful), KILLED_AT_ONCE):
+            group = stateful[first : first + KILLED_AT_ONCE]
             meeting = Meeting(running.cluster, len(group))
             killing = partial(ExecutorKill, meeting, self.steps)
             yield from self._on_binshift(runner, judge, EXECUTOR_KILLED, group, killing)
@@ -105,10 +107,12 @@ class Suite:
             compared = BINSHIFT if system != BINSHIFT else SPARK if CALM in self.runs else ""
             return judge.judged(query, runner.run(query, system, disturb(), bins=self.bins, workers=WORKERS), compared)
 
-        return self._in_turn(queries, one)
+        return self._in_turn(queries, one, KILLED_AT_ONCE if system == EXECUTOR_KILLED else self.at_once)
 
-    def _in_turn(self, queries: Sequence[Query], run: Callable[[Query], Made]) -> Iterator[Made]:
-        with ThreadPoolExecutor(self.at_once) as threads:
+    def _in_turn(
+        self, queries: Sequence[Query], run: Callable[[Query], Made], at_once: int | None = None
+    ) -> Iterator[Made]:
+        with ThreadPoolExecutor(at_once or self.at_once) as threads:
             yield from threads.map(run, queries)
 
     def _noted(self, found: Iterator[Checked]) -> Iterator[Checked]:
