@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import httpx2
 
+from binshift.load import load_of_answer
 from binshift_operator.errors import TimedOut, Unreachable, error_of
 from binshift_operator.model.observed import ObservedRuntime, ObservedTarget, RunningEpoch, RunState
 from binshift_operator.model.specification import Dataflow
@@ -134,6 +135,7 @@ def parse_runtime(answer: Mapping[str, Any]) -> ObservedRuntime:
         latency_p99=None if latency is None else float(latency["p99Seconds"]),
         migration=None if migration is None else _migration(migration),
         migration_workers=None if shared is None else _slots(shared),
+        load=None if answer.get("load") is None else load_of_answer(answer["load"]),
     )
 
 

@@ -14,9 +14,9 @@ from typing import Final
 from binshift_operator.errors import Changed, OperatorError
 from binshift_operator.kube import Kube, Object
 from binshift_operator.model.actions import Action, Apply, DeletePod
+from binshift_operator.model.messages import truncate
 from binshift_operator.model.names import API_VERSION, FIELD_MANAGER, KIND, Child, DataflowKey
 from binshift_operator.model.observed import ObservedState
-from binshift_operator.model.status import truncate
 from binshift_operator.status import EventRecord
 from binshift_operator.status_codec import format_time, parse_time
 

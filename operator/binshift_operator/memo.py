@@ -1,10 +1,10 @@
 """The memo: what one process of the operator keeps about a dataflow between two reconciliations. All of it can be lost without harm.
 
-A memo holds what cannot be observed (how children were last applied, which write keeps failing, since when pods are missing) and, for a
-settled dataflow, the last complete observation. Most objects of a dataflow never change: while it is settled, each reconciliation reads
-only the resource, its pods and the runtime, and takes the rest from this cache. Because the cache may be stale, it can only confirm that
-the dataflow is still settled; any other outcome is discarded and decided again from a complete observation. An edit, an event
-about the dataflow or its children, an action, and the resync interval each end its validity.
+A memo holds what cannot be observed (how children were last applied, which write keeps failing, since when pods are missing, what
+autoscaling remembers) and, for a settled dataflow, the last complete observation. Most objects of a dataflow never change: while it is
+settled, each reconciliation reads only the resource, its pods and the runtime, and takes the rest from this cache. Because the cache may
+be stale, it can only confirm that the dataflow is still settled; any other outcome is discarded and decided again from a complete
+observation. An edit, an event about the dataflow or its children, an action, and the resync interval each end its validity.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from binshift_operator.decide.autoscaling import ScalingMemory
 from binshift_operator.model.names import Child
 from binshift_operator.model.observed import ApplyAttempt, ClaimState, ObservedState
 from binshift_operator.model.specification import Dataflow
@@ -91,6 +92,7 @@ class Memo:
     control_backoff: ControlBackoff | None = None
     cached: CachedObservation | None = None
     secrets_hash: str = ""
+    scaling: ScalingMemory = field(default_factory=ScalingMemory)
 
     def record_failure(self, name: str, error: str, *, permanent: bool) -> None:
         """Record that a write has failed."""

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from binshift_operator.model import names
+from binshift_operator.model.messages import truncate
 from binshift_operator.model.observed import Pod, PodState
-from binshift_operator.model.status import truncate
 from binshift_operator.model.tracebacks import cause_first
 from binshift_operator.status_codec import parse_time
 

@@ -122,14 +122,17 @@ class Reconciler:
         seconds_max = self.resync_seconds - self.timeouts.rest_seconds
         if last is not None and not invalidated and last.is_valid(dataflow, self.clock(), seconds_max):
             observation = self.observer.observe_pods(dataflow, last, memo)
-            decision = decide(observation.dataflow, observation.state, before, self.timeouts)
+            decision = self._decide_on(observation, before, memo)
             if decision.is_settled and last.has_same_pods(observation.state):
                 memo.cached = last
                 return observation, decision
         observation = self.observer.observe(dataflow, memo)
-        decision = decide(observation.dataflow, observation.state, before, self.timeouts)
+        decision = self._decide_on(observation, before, memo)
         memo.cached = cache(observation.dataflow, observation.state, observation.token) if decision.is_settled else None
         return observation, decision
+
+    def _decide_on(self, observation: Observation, before: Status, memo: Memo) -> Decision:
+        return decide(observation.dataflow, observation.state, before, self.timeouts, memo.scaling)
 
     def _take_invalidation(self, key: DataflowKey) -> bool:
         """Whether the dataflow was invalidated; called before any child is read, so that no event is missed."""

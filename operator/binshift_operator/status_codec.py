@@ -12,8 +12,10 @@ from datetime import UTC, datetime
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from binshift_operator.children.metadata import selector_text
+from binshift_operator.model.autoscaling import AutoscalingStatus, Scale
 from binshift_operator.model.names import EXECUTOR, DataflowKey
 from binshift_operator.model.observed import REVISIONS
+from binshift_operator.model.reasons import ScalingReason
 from binshift_operator.model.status import (
     Awaiting,
     Condition,
@@ -147,6 +149,22 @@ AWAITING: Final = Record(Awaiting, (Field("reason", "reason", str), _time("since
 MOVING: Final = Record(Moving, (Field("generation", "generation", int), _time("since", "since")))
 TARGET: Final = Record(SettledTarget, (Field("generation", "generation", int), Field("epoch", "settledEpoch", int)))
 ROLLOUT: Final = Record(RolloutStatus, (Field("updated", "updated", int), Field("total", "total", int)))
+SCALE: Final = Record(
+    Scale,
+    (Field("before", "from", int), Field("after", "to", int), _time("at", "at"), Field("message", "message", str)),
+)
+AUTOSCALING: Final = Record(
+    AutoscalingStatus,
+    (
+        Field("replicas", "specReplicas", int),
+        Field("desired", "desiredReplicas", int),
+        Field("recommended", "recommendedReplicas", int),
+        Field("reason", "reason", ScalingReason, str),
+        Field("message", "message", str),
+        Field("limited", "limitedBy", ScalingReason, str),
+        Field("last_scale", "lastScale", SCALE.read, SCALE.write),
+    ),
+)
 CONDITION: Final = Record(
     Condition,
     (
@@ -200,6 +218,7 @@ STATUS: Final = Record(
         Field("finished_spec", "finishedSpec", str, omit_empty=True),
         Field("moving", "moving", MOVING.read, MOVING.write),
         Field("rollout", "rollout", ROLLOUT.read, ROLLOUT.write),
+        Field("autoscaling", "autoscaling", AUTOSCALING.read, AUTOSCALING.write),
         Field("waiting", "waiting", _read_waiting, _write_waiting, omit_empty=True),
         Field("migration", "migration", _read_migration, _write_migration),
         _list("history", _read_migration, _write_migration, omit_empty=True),

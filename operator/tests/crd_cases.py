@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from typing import Any, Final
 
-from crd_case import DURATIONS, Case
+from crd_case import AUTOSCALED, AUTOSCALING, DURATIONS, Case
 
 BASE: Final[dict[str, Any]] = {
     "apiVersion": "binshift.dev/v1alpha1",
@@ -64,6 +64,7 @@ FULL = {
     },
     "spec.suspend": True,
     "spec.maxEpoch": "2s",
+    "spec.autoscaling": AUTOSCALED,
     "spec.rebalance.nonce": 2,
     "spec.restartNonce": 3,
     "spec.restartOn": "SecretChange",
@@ -139,6 +140,7 @@ CREATED: Final = [
     Case("a strategy in lower case", {"spec.migration": {"strategy": "fluid"}}, "strategy", schema=True),
     Case("a batch of no bins", {"spec.migration": {"batchSize": 0}}, "batchSize", schema=True),
     *DURATIONS,
+    *AUTOSCALING,
     Case("an unknown end of a time-out", {"spec.migration": {"onTimeout": "Panic"}}, "onTimeout", schema=True),
     Case("a name of 41 characters", {"metadata.name": "a" * 41}, "at most 40 characters"),
     Case("a name with a dot", {"metadata.name": "a.b"}, "begin with a letter and have no dots"),

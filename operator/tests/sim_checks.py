@@ -62,7 +62,7 @@ def problems(cluster: SimCluster) -> list[str]:
     executors, drivers = cluster.pods("executor"), cluster.pods("driver")
     if spec.get("suspend"):
         return wrong + (["pods are left"] if executors or drivers else [])
-    count = spec["replicas"]
+    count = (cluster.status.get("autoscaling") or {}).get("desiredReplicas") or spec["replicas"]
     if len(executors) != count or len(drivers) != 1:
         wrong.append(f"{len(executors)} executors and {len(drivers)} drivers")
     if cluster.log.holding != set(range(count)) or not cluster.log.settled:

@@ -82,6 +82,7 @@ class Query:
     migration: dict[str, Any] | None = None
     migrations: int = 0
     away: int = 0
+    load: dict[str, Any] | None = None
 
     @property
     def newest_migration(self) -> dict[str, Any]:
@@ -165,8 +166,6 @@ class Query:
             "endedAt": None,
         }
 
-    # ----------------------------------------------------------------------------------------------------- the control API
-
     def answer(self, method: str, path: str, body: Any) -> Any:
         """What the control API answers."""
         if (method, path) == ("GET", "/v1/dataflow"):
@@ -220,6 +219,7 @@ class Query:
             "workers": sorted(log.holding),
             "registered": sorted(self.registered),
             "migration": self.migration,
+            "load": self.load,
             "target": None if target is None else {**target, "settled": self._settled()},
         }
 

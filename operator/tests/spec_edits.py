@@ -24,7 +24,7 @@ LEFT_OUT = "<left out>"
 """Instead of a value: the field is removed."""
 ITEMS_MAX = 3
 CHARACTERS_MAX = 12
-AFFORDABLE: dict[Place, int] = {("replicas",): 5}
+AFFORDABLE: dict[Place, int] = {("replicas",): 5, ("autoscaling", "minReplicas"): 5}
 """A made-up cluster could not carry what the definition allows."""
 ODD = "\n\t\r\f\\ =:#!$()'\"{}é\u2028\u00a0"
 """What escaping is for."""

@@ -12,7 +12,8 @@ from sim_cluster import SimCluster
 from spec_edits import ODD
 
 from binshift_operator.children.spark_conf import format_properties
-from binshift_operator.model.specification import quantity, restart_hash
+from binshift_operator.model.quantities import quantity
+from binshift_operator.model.specification import restart_hash
 
 SIGNS = {"n": "\n", "r": "\r", "f": "\f", "t": "\t"}
 

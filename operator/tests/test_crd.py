@@ -15,7 +15,9 @@ from crd_cases import BASE, CREATED, EDITED, FULL, changed
 from binshift.hosting.local import init
 from binshift_operator import status_codec
 from binshift_operator.model import names
+from binshift_operator.model.autoscaling import AutoscalingStatus, Scale
 from binshift_operator.model.names import DataflowKey
+from binshift_operator.model.reasons import ScalingReason
 from binshift_operator.model.specification import DEFAULTS, LIVE, MigrationPolicy, parse
 from binshift_operator.model.status import (
     Awaiting,
@@ -180,6 +182,7 @@ FULL_STATUS = Status(
     7, 6, 4, 3, Phase.RESCALING, EpochStats(99, 1e9, 0.31), 12, Awaiting("Migration", 1e9), SettledTarget(7002, 90), 4, 5, SHOWN, (SHOWN,),
     tuple(Condition(kind, True, "Because", "a message", 7, 1e9) for kind in ConditionType), 7,
     {2: 1e9, 4: 1e9, 5: 1e9}, "0123456789abcdef", Moving(7002, 1e9), "0.1.0", RolloutStatus(1, 4),
+    AutoscalingStatus(3, 4, ScalingReason.LOAD, "why", 5, ScalingReason.MAX_REPLICAS, Scale(3, 4, 1e9, "how")),
 )  # fmt: skip
 
 

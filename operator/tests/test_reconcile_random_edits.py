@@ -94,7 +94,7 @@ def effect(spec: dict[str, Any]) -> tuple[dict[Child, Manifest], *tuple[object, 
     made = kept(spec)
     made["metadata"] |= {"namespace": "default", "uid": "u", "generation": 1}
     dataflow = parse(made)
-    live = spec.get("rebalance"), dataflow.section("executor").get("maxSurge")
+    live = spec.get("rebalance"), dataflow.section("executor").get("maxSurge"), dataflow.autoscaling
     return manifests(spec), dataflow.replicas, dataflow.suspend, dataflow.migration, live
 
 
@@ -121,6 +121,7 @@ ENOUGH = 6
 DEEP: dict[str, Any] = {
     "driver": {"masterResources": {"requests": {"memory": "384Mi"}, "limits": {"memory": "512Mi"}}},
     "executor": {"storage": {"volumeClaimTemplate": {"spec": {"accessModes": ["ReadWriteOnce"]}}}},
+    "autoscaling": {"mode": "Auto", "maxReplicas": 16},
 }
 """So that a field can be edited whose neighbours are needed."""
 

@@ -140,7 +140,7 @@ class Autoscaler:
         """What the last growth has brought, once enough epochs with all its workers were measured."""
         if not settled:
             self._settled_at = None
-        elif self._settled_at is None:
+        elif self._settled_at is None or load.measured < self._settled_at:  # a new driver has measured less
             self._settled_at = load.measured
         if self._growth is None or self._settled_at is None or load.measured < self._settled_at + NEWEST:
             return

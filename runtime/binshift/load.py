@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from binshift.epoch_costs import EpochCost, EpochCosts, EpochLoad
 
@@ -64,6 +65,27 @@ def load_of(epochs: Sequence[EpochLoad], costs: EpochCosts, now: float) -> Load:
     rate = max(rates, default=None)
     figures = (costs.cost, costs.measured, rate, newest.behind, newest.bound, at_bound, newest.seconds)
     return Load(now, *figures, newest.workers)
+
+
+def load_of_answer(answer: Mapping[str, Any]) -> Load:
+    """The load in an answer of the control API, by the names in its JSON.
+
+    Raises:
+        KeyError, TypeError, ValueError: it has another format.
+    """
+    fixed, per_row = answer["fixedSeconds"], answer["secondsPerRow"]
+    cost = None if fixed is None or per_row is None else EpochCost(fixed, per_row, answer["certain"])
+    return Load(
+        at=float(answer["at"]),
+        cost=cost,
+        measured=int(answer["epochsMeasured"]),
+        rows_per_second=answer["arrivingRowsPerSecond"],
+        behind=answer["backlogRows"],
+        bound=answer["boundRows"],
+        at_bound=answer["atBound"],
+        epoch_seconds=answer["epochSeconds"],
+        workers=int(answer["workers"]),
+    )
 
 
 def _arriving(epochs: Sequence[EpochLoad], since: float, now: float) -> float | None:

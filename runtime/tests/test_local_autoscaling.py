@@ -8,8 +8,8 @@ import pytest
 
 from binshift.control.translation import load_shown
 from binshift.epoch_costs import EpochCost
-from binshift.hosting.local.autoscaling import MAX_EPOCH_CONF, bounded, load_of_answer, policy_of, worker_range
-from binshift.load import Load
+from binshift.hosting.local.autoscaling import MAX_EPOCH_CONF, bounded, policy_of, worker_range
+from binshift.load import Load, load_of_answer
 
 TARGET = "spark.binshift.latencyTargetSeconds"
 
@@ -24,7 +24,7 @@ TARGET = "spark.binshift.latencyTargetSeconds"
 )
 def test_a_load_is_the_same_behind_the_api(load: Load) -> None:
     """Nothing that a decision needs is lost on the way."""
-    assert load_of_answer(load_shown(load)) == load
+    assert load_of_answer(load_shown(load).model_dump(by_alias=True)) == load
 
 
 def test_epochs_are_bounded_by_default() -> None:

@@ -20,7 +20,7 @@ from binshift.backoff import backoff_seconds
 from binshift_operator.children.metadata import Manifest
 from binshift_operator.model.names import GROUP, KIND, Child, DataflowKey
 from binshift_operator.model.observed import ApplyAttempt, ChildState, ObservedChild
-from binshift_operator.model.specification import quantity
+from binshift_operator.model.quantities import quantity
 
 ANNOTATION_APPLIED = f"{GROUP}/applied-hash"
 ANNOTATION_APPLIED_BY = f"{GROUP}/applied-by"

@@ -20,7 +20,8 @@ from binshift_operator.children.spark_conf import (
 from binshift_operator.children.user_template import spec_of
 from binshift_operator.model import names
 from binshift_operator.model.names import Child, DataflowKey
-from binshift_operator.model.specification import Dataflow, duration
+from binshift_operator.model.quantities import duration
+from binshift_operator.model.specification import Dataflow
 
 Variable: TypeAlias = Mapping[str, Any]
 CONF_DIRECTORY = "/etc/binshift/spark"

@@ -13,8 +13,9 @@ from decimal import Decimal
 from typing import Any, Final
 
 from binshift import memory
+from binshift_operator.model.quantities import duration, quantity
 from binshift_operator.model.resources import limit_or_request, resources
-from binshift_operator.model.specification import DEFAULTS, Dataflow, duration, quantity
+from binshift_operator.model.specification import DEFAULTS, Dataflow
 
 STATE_DIRECTORY = "/var/lib/binshift"
 CLAIM_DIRECTORY = "/checkpoint"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from binshift_operator.decide import drift, rolling, stopping, workers
+from binshift_operator.decide.autoscaling import ScalingMemory, autoscale
 from binshift_operator.model.actions import Action, CreateKeys, Step
 from binshift_operator.model.names import Child
 from binshift_operator.model.observed import ChildState, ClaimState, ObservedState, RunState
@@ -34,11 +35,17 @@ class Decision:
         return not self.actions and self.status.awaiting is None
 
 
-def decide(dataflow: Dataflow, observed: ObservedState, before: Status, timeouts: Timeouts) -> Decision:
-    """The next actions for a dataflow, in order, and its new status."""
+def decide(
+    dataflow: Dataflow,
+    observed: ObservedState,
+    before: Status,
+    timeouts: Timeouts,
+    scaling: ScalingMemory | None = None,
+) -> Decision:
+    """The next actions for a dataflow, in order, and its new status. ``scaling`` is updated."""
     if dataflow.deleting:
         return Decision((), before, timeouts.rest_seconds)
-    situation = Situation(dataflow, observed, before, timeouts)
+    situation = autoscale(Situation(dataflow, observed, before, timeouts), scaling or ScalingMemory())
     if dataflow.parse_error:
         step = replace(_invalid(observed), actions=())
     else:
@@ -47,15 +54,17 @@ def decide(dataflow: Dataflow, observed: ObservedState, before: Status, timeouts
         step = replace(step, actions=actions + drift.retries(observed, actions))
     outdated = _needs_restart(situation) and not observed.render_error and step.reason is not ProgressingReason.SPEC
     status = compute_status(situation, replace(step, outdated=outdated))
-    return Decision(step.actions, status, _requeue_after(step, status, observed.now, timeouts))
+    return Decision(step.actions, status, _requeue_after(step, status, situation))
 
 
-def _requeue_after(step: Step, status: Status, now: float, timeouts: Timeouts) -> float:
+def _requeue_after(step: Step, status: Status, situation: Situation) -> float:
     """The longer something has been awaited, the less often it is polled; events trigger reconciliations besides."""
+    timeouts, scaled = situation.timeouts, situation.autoscaling
+    rest = timeouts.rest_seconds if scaled is None or scaled.reason.is_inactive else timeouts.load_seconds
     if step.is_settled:
-        return timeouts.rest_seconds
-    waited = 0.0 if status.awaiting is None else now - status.awaiting.since
-    return min(max(waited / POLLS_PER_DOUBLING, timeouts.busy_seconds), timeouts.rest_seconds)
+        return rest
+    waited = 0.0 if status.awaiting is None else situation.observed.now - status.awaiting.since
+    return min(max(waited / POLLS_PER_DOUBLING, timeouts.busy_seconds), rest)
 
 
 def _name_taken(situation: Situation) -> Step | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from binshift_operator.model.actions import CancelMigration
+from binshift_operator.model.messages import format_first
 from binshift_operator.model.observed import REVISIONS, ObservedRuntime
 from binshift_operator.model.reasons import DegradedReason, ProgressingReason, SettledReason
 from binshift_operator.model.situation import Situation, Timeouts
 from binshift_operator.model.specification import Dataflow, OnTimeout
-from binshift_operator.model.status import MigrationStatus, Moving, Problem, format_first
+from binshift_operator.model.status import MigrationStatus, Moving, Problem
 
 RETRIES_BEFORE_REPORT = 3
 """Number of retries after which a failing migration is reported."""

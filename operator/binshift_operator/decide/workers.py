@@ -22,11 +22,12 @@ from binshift_operator.decide import drift, migrations, rolling, targets
 from binshift_operator.decide.rolling import Plan
 from binshift_operator.decide.targets import DesiredWorkers
 from binshift_operator.model.actions import Action, DeletePod, PutTarget, Step
+from binshift_operator.model.messages import format_first
 from binshift_operator.model.names import Child
 from binshift_operator.model.observed import ChildState, ObservedRuntime, Pod, RunState
 from binshift_operator.model.reasons import ProgressingReason, SettledReason
 from binshift_operator.model.situation import Situation
-from binshift_operator.model.status import SettledTarget, format_first
+from binshift_operator.model.status import SettledTarget
 from binshift_operator.status import count_holding_slots
 
 

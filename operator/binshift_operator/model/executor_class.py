@@ -16,8 +16,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from binshift_operator.model.names import EXECUTOR
+from binshift_operator.model.quantities import quantity
 from binshift_operator.model.resources import limit_or_request, resources
-from binshift_operator.model.specification import Dataflow, quantity, restart_hash
+from binshift_operator.model.specification import Dataflow, restart_hash
 
 HEAP: Final = "spark.executor.memory"
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from binshift.load import Load
 from binshift_operator.model.names import Child
 from binshift_operator.model.status import MigrationStatus
 
@@ -156,8 +157,7 @@ class RunningEpoch:
     """The running epoch.
 
     Attributes:
-        seconds: since its first run began, by the driver's clock.
-        runs: how many runs of it have begun.
+        seconds: since its first run began, by the driver's clock; ``runs``: how many have begun.
         part: its stage, one of `binshift.engine.epoch_progress`; empty if it is not reported.
         last_error: of its newest failed run; empty if none has failed.
     """
@@ -175,15 +175,14 @@ class ObservedRuntime:
 
     Attributes:
         epoch: newest recorded; -1 before the first.
-        holding: workers that own bins.
-        registered: workers with a live executor.
+        holding: workers that own bins; ``registered``: workers with a live executor.
         failures: consecutive failures of the program; 0 while it only starts or waits for its executors.
         stopping: whether its query is about to stop on request.
         running_epoch: None between epochs, as without input, and if it is not reported.
         latency_p99: record latency in seconds.
         migration: the current or else the newest one.
         migration_workers: the workers that are to share the bins; None if single bins were moved.
-        version: of binshift in the driver; empty if it is not reported.
+        version: of binshift in the driver; empty if it is not reported; ``load``: likewise None.
     """
 
     state: RunState
@@ -201,6 +200,7 @@ class ObservedRuntime:
     migration: MigrationStatus | None = None
     migration_workers: frozenset[int] | None = None
     version: str = ""
+    load: Load | None = None
 
 
 class ClaimState(StrEnum):

@@ -41,6 +41,29 @@ class SettledReason(StrEnum):
     MIGRATION_CANCELLED = "MigrationCancelled"
 
 
+class ScalingReason(StrEnum):
+    """Why autoscaling scales or does not: the reasons of ScalingActive and ScalingLimited."""
+
+    MEASURING = "Measuring"
+    STEADY = "Steady"
+    LOAD = "Load"
+    BACKLOG = "Backlog"
+    SPARE = "Spare"
+    INEFFECTIVE = "Ineffective"
+    RECOMMEND = "Recommend"
+    SUSPENDED = "Suspended"
+    NO_LOAD = "NoLoad"
+    MIGRATION_TIMED_OUT = "MigrationTimedOut"
+    MAX_REPLICAS = "MaxReplicas"
+    UNSCHEDULABLE = "Unschedulable"
+    WITHIN_RANGE = "WithinRange"
+
+    @property
+    def is_inactive(self) -> bool:
+        """Whether the number of executors does not follow the load."""
+        return self in (self.RECOMMEND, self.SUSPENDED, self.NO_LOAD, self.MIGRATION_TIMED_OUT)
+
+
 class DegradedReason(StrEnum):
     """What a user must act upon: the reasons of Degraded=True, the most urgent first."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from binshift_operator.model.autoscaling import AutoscalingStatus
 from binshift_operator.model.observed import ObservedRuntime, ObservedState, RunState
 from binshift_operator.model.reasons import ProgressingReason
 from binshift_operator.model.specification import Dataflow
@@ -27,6 +28,7 @@ class Timeouts:
         unplaced_seconds: for a pod to be scheduled, started, or replaced after an eviction, before it is reported.
         epoch_seconds_max: for an epoch to be committed after its start, before it is reported as stuck.
         rest_seconds: between two reconciliations of a settled dataflow.
+        load_seconds: the same with autoscaling, which reads the load.
         busy_seconds: between two reconciliations otherwise.
     """
 
@@ -42,17 +44,24 @@ class Timeouts:
     unplaced_seconds: float = 180.0
     epoch_seconds_max: float = 300.0
     rest_seconds: float = 10.0
+    load_seconds: float = 2.0
     busy_seconds: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """The spec, the observed state, the last status, and the operator's timeouts."""
+    """The spec, the observed state, the last status, and the operator's timeouts.
+
+    Attributes:
+        dataflow: with the number of executors that autoscaling has put in force, if it is on.
+        autoscaling: what it has decided; None: it is off.
+    """
 
     dataflow: Dataflow
     observed: ObservedState
     before: Status
     timeouts: Timeouts
+    autoscaling: AutoscalingStatus | None = None
 
     @property
     def running(self) -> ObservedRuntime | None:

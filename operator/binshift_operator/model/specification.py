@@ -1,6 +1,6 @@
-"""A StreamingDataflow as read from the API server: frozen, typed, with its restart class as one hash; and the quantities in it.
+"""A StreamingDataflow as read from the API server: frozen, typed, with its restart class as one hash.
 
-An edit is *live* (replicas, migration, rebalance, suspend) or a *restart*: then the hash of everything else that the user wrote changes,
+An edit is *live* (replicas, autoscaling, migration, rebalance, suspend) or a *restart*: then the hash of everything else that the user wrote changes,
 also with a new `restartNonce`. Values that equal the defaults count as not written. A new field has no default in the CRD: an older
 operator would take that default for an edit, and restart everything. Rendered values are never hashed, so a newer operator restarts
 nothing either. The CRD validates; what it cannot express is detected here and raised as a `ValueError`. Such a dataflow is
@@ -11,16 +11,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
 from enum import StrEnum
 from typing import Any, Final
 
+from binshift_operator.model.autoscaling import Autoscaling, parse_autoscaling
 from binshift_operator.model.names import DataflowKey
+from binshift_operator.model.quantities import duration
 
-LIVE: Final = frozenset({"replicas", "migration", "rebalance", "suspend", "maxSurge"})
+LIVE: Final = frozenset({"replicas", "autoscaling", "migration", "rebalance", "suspend", "maxSurge"})
 """Fields of the spec, at any depth, whose edits need no restart."""
 
 DEFAULTS: Final[Mapping[str, Any]] = {
@@ -45,15 +45,6 @@ WHOLE: Final = frozenset(
 
 
 SECRET_CHANGE: Final = "SecretChange"
-_SUFFIXES: Final = {
-    "": Decimal(1),
-    "m": Decimal("0.001"),
-    **{suffix: Decimal(1000) ** power for power, suffix in enumerate("kMGTP", start=1)},
-    **{f"{suffix}i": Decimal(1024) ** power for power, suffix in enumerate("KMGTP", start=1)},
-}
-DIGITS_MAX: Final = 30
-"""Of a quantity: those of Kubernetes have up to 19. Longer ones would make arithmetic arbitrarily slow."""
-_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 class OnTimeout(StrEnum):
@@ -93,7 +84,8 @@ class Dataflow:
         key: its identity.
         generation: of the spec.
         deleting: whether it is being deleted.
-        replicas: requested executors.
+        replicas: requested executors; with `Autoscaling` the current number may be another one.
+        autoscaling: whether and how the number follows the load; None: Off.
         suspend: whether the stream is to be suspended.
         migration: how bins move.
         checkpoint: where the state is.
@@ -109,6 +101,7 @@ class Dataflow:
     deleting: bool
     suspend: bool
     replicas: int = 0
+    autoscaling: Autoscaling | None = None
     migration: MigrationPolicy = MigrationPolicy()
     checkpoint: Checkpoint = Checkpoint()
     restart_hash: str = ""
@@ -152,13 +145,15 @@ def parse(manifest: Mapping[str, Any]) -> Dataflow:
         raise ValueError("checkpoint needs exactly one of location and claimName")
     name = meta["name"]
     path = (kept.get("path") or name) if kept.get("claimName") else None
+    migration = _migration(spec.get("migration") or {})
     return Dataflow(
         key=DataflowKey(meta["namespace"], name, meta["uid"]),
         generation=int(meta["generation"]),
         deleting="deletionTimestamp" in meta,
         replicas=replicas,
         suspend=bool(spec.get("suspend", False)),
-        migration=_migration(spec.get("migration") or {}),
+        autoscaling=parse_autoscaling(spec.get("autoscaling") or {}, migration.latency_target_seconds),
+        migration=migration,
         checkpoint=Checkpoint(kept.get("location"), kept.get("credentialsSecret"), kept.get("claimName"), path),
         restart_hash=restart_hash(spec),
         raw=spec,
@@ -219,34 +214,3 @@ def _written(value: Any, default: Any) -> Any:
         if key not in LIVE
     }
     return {key: each for key, each in parts.items() if each is not None} or None
-
-
-def quantity(text: str | int | float) -> Decimal:
-    """A Kubernetes quantity: bytes of memory, or CPUs.
-
-    Raises:
-        ValueError: it is not a quantity, or has too many digits.
-
-    >>> int(quantity("1.5Gi")), quantity("500m"), quantity(2), int(quantity("1e3"))
-    (1610612736, Decimal('0.500'), Decimal('2'), 1000)
-    """
-    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(?:e([0-9]+)|([a-zA-Z]*))", str(text))
-    if found is None or (found[3] or "") not in _SUFFIXES:
-        raise ValueError(f"{text!r} is not a quantity such as 500m, 2 or 1536Mi")
-    if len(found[0]) > DIGITS_MAX or int(found[2] or 0) > DIGITS_MAX:
-        raise ValueError(f"{found[0][:40]!r} is too large or too precise for a quantity")
-    return Decimal(found[1]) * (Decimal(10) ** int(found[2]) if found[2] else _SUFFIXES[found[3] or ""])
-
-
-def duration(text: str) -> float:
-    """A duration in seconds.
-
-    Raises:
-        ValueError: it is not a duration.
-
-    >>> duration("1h30m"), duration("500ms"), duration("1.5s")
-    (5400.0, 0.5, 1.5)
-    """
-    if not re.fullmatch(r"([0-9]+(\.[0-9]+)?(ms|s|m|h))+", text):
-        raise ValueError(f"{text!r} is not a duration such as 500ms, 1s or 1h30m")
-    return sum(float(n) * _UNITS[unit] for n, unit in re.findall(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)", text))

@@ -11,12 +11,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, TypeAlias
 
+from binshift_operator.model.autoscaling import AutoscalingStatus
 from binshift_operator.model.reasons import DegradedReason, ProgressingReason, SettledReason
 
 HISTORY_MAX: Final = 5
-MESSAGE_CHARACTERS_MAX: Final = 1024
 REASON_CHARACTERS_MAX: Final = 512
-CUT: Final = "..."
 Problem: TypeAlias = tuple[DegradedReason, str]
 """A problem that a user must act upon: its reason, and its message."""
 
@@ -29,6 +28,8 @@ class ConditionType(StrEnum):
     MIGRATING = "Migrating"
     DEGRADED = "Degraded"
     UPDATE_PENDING = "UpdatePending"
+    SCALING_ACTIVE = "ScalingActive"
+    SCALING_LIMITED = "ScalingLimited"
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +173,7 @@ class Status:
     moving: Moving | None = None
     version: str = ""
     rollout: RolloutStatus | None = None
+    autoscaling: AutoscalingStatus | None = None
 
     def has_finished(self, generation: int, spec: str) -> bool:
         """Whether the program of this spec, by its restart hash, has ended by itself; live fields do not run it again."""
@@ -214,36 +216,3 @@ class Explanation:
     def is_settled(self) -> bool:
         """Whether nothing is being waited for."""
         return isinstance(self.reason, SettledReason)
-
-
-def truncate(text: str, most: int = MESSAGE_CHARACTERS_MAX) -> str:
-    """A text of at most so many characters; of a long one the beginning (what happened) and the end (where) are kept.
-
-    >>> truncate("abcdefgh", 7)
-    'ab...gh'
-    """
-    text = text.strip()
-    if len(text) <= most:
-        return text
-    kept = most - len(CUT)
-    return text[: kept // 2] + CUT + text[len(text) - (kept - kept // 2) :]
-
-
-def format_duration(seconds: float) -> str:
-    """Whole minutes, so that a message changes at most once a minute; empty below one.
-
-    >>> format_duration(150), format_duration(59)
-    (' for 2 min', '')
-    """
-    minutes = int(seconds) // 60
-    return f" for {minutes} min" if minutes else ""
-
-
-def format_first(slots: frozenset[int]) -> str:
-    """The first slots, and the number of the others.
-
-    >>> format_first(frozenset({3, 1})), format_first(frozenset(range(100)))
-    ('1, 3', '0, 1, 2, 3, 4, 5, 6, 7 and 92 more')
-    """
-    first = ", ".join(map(str, sorted(slots)[:8]))
-    return first if len(slots) <= 8 else f"{first} and {len(slots) - 8} more"

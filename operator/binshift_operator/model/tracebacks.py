@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from binshift_operator.model.status import CUT
+from binshift_operator.model.messages import CUT
 
 FRAME: Final = re.compile(r'\s+File ".*", line \d+|\s+at \S+\(.*\)$|\s+\.\.\. \d+ more$')
 """A frame of Python or Java."""

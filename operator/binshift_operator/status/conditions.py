@@ -5,8 +5,12 @@ A condition's time changes only with its status, so it shows since when the stat
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from binshift_operator.model.autoscaling import AutoscalingStatus
+from binshift_operator.model.messages import truncate
 from binshift_operator.model.observed import ObservedRuntime, ObservedState, RunState
-from binshift_operator.model.reasons import DegradedReason, ProgressingReason, SettledReason
+from binshift_operator.model.reasons import DegradedReason, ProgressingReason, ScalingReason, SettledReason
 from binshift_operator.model.situation import Situation
 from binshift_operator.model.status import (
     Condition,
@@ -16,7 +20,6 @@ from binshift_operator.model.status import (
     Explanation,
     MigrationStatus,
     Status,
-    truncate,
 )
 from binshift_operator.status.degraded import degraded, is_answer_expected, stuck_epoch_message
 
@@ -37,6 +40,7 @@ def conditions(
         ConditionType.MIGRATING: migrating(situation, migration),
         ConditionType.DEGRADED: degraded(situation, explanation),
         ConditionType.UPDATE_PENDING: update_pending(situation.observed, situation.before),
+        **({} if situation.autoscaling is None else scaling(situation.autoscaling)),
     }
     return tuple(_condition(kind, value, situation) for kind, value in values.items())
 
@@ -111,6 +115,16 @@ def migrating(situation: Situation, migration: MigrationStatus | None) -> Condit
     progress = migration.progress
     message = f"{migration.strategy} migration is {migration.phase}{f', {progress}' if progress else ''}"
     return ConditionValue(True, migration.phase.capitalize(), message)
+
+
+def scaling(found: AutoscalingStatus) -> Mapping[ConditionType, ConditionValue]:
+    """ScalingActive: the number of executors follows the load. ScalingLimited: there are fewer than it needs."""
+    active, limited = not found.reason.is_inactive, found.limited or ScalingReason.WITHIN_RANGE
+    why = "there are as many executors as the load needs" if found.limited is None else found.message
+    return {
+        ConditionType.SCALING_ACTIVE: ConditionValue(active, found.reason.value, found.message),
+        ConditionType.SCALING_LIMITED: ConditionValue(found.limited is not None, limited.value, why),
+    }
 
 
 def update_pending(observed: ObservedState, before: Status) -> ConditionValue:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from binshift_operator.model.messages import format_duration
 from binshift_operator.model.observed import ObservedRuntime, Pod, PodState, RunState
 from binshift_operator.model.reasons import DegradedReason, ProgressingReason
 from binshift_operator.model.situation import Situation, Timeouts
-from binshift_operator.model.status import ConditionValue, Explanation, Problem, format_duration
+from binshift_operator.model.status import ConditionValue, Explanation, Problem
 
 HEALTHY: Final = "no problems"
 EPOCH_STAGES: Final[Mapping[str, tuple[str, str]]] = {
@@ -173,7 +174,8 @@ def _unschedulable(situation: Situation, pod: Pod, lasting: str) -> str:
     requests = situation.dataflow.section(component, "resources", "requests")
     now = f" (now {', '.join(f'{name} {amount}' for name, amount in requests.items())})" if requests else ""
     registered = 0 if runtime is None else len(runtime.registered)
-    effect, fewer = f"{registered} of {situation.dataflow.replicas} executors are registered", "lower spec.replicas, "
+    lower = "spec.replicas" if situation.autoscaling is None else "spec.autoscaling.maxReplicas"
+    effect, fewer = f"{registered} of {situation.dataflow.replicas} executors are registered", f"lower {lower}, "
     if pod.is_driver:
         effect, fewer = "the stream waits for it", ""
     elif pod.slot == situation.dataflow.replicas and situation.before.rollout is not None:

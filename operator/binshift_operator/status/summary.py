@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from binshift_operator.model.messages import truncate
 from binshift_operator.model.observed import ObservedRuntime, RunState
 from binshift_operator.model.reasons import ProgressingReason, SettledReason
 from binshift_operator.model.situation import Situation
@@ -18,7 +19,6 @@ from binshift_operator.model.status import (
     MigrationStatus,
     Phase,
     Status,
-    truncate,
 )
 from binshift_operator.status.conditions import conditions
 
@@ -86,6 +86,7 @@ def _status(situation: Situation, explanation: Explanation, numbers: EpochStats)
         waiting=explanation.waiting,
         moving=explanation.moving,
         rollout=explanation.rollout,
+        autoscaling=situation.autoscaling,
     )
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from binshift_operator.model.autoscaling import Scale
+from binshift_operator.model.messages import truncate
 from binshift_operator.model.reasons import SettledReason
-from binshift_operator.model.status import Condition, ConditionType, MigrationStatus, Status, truncate
+from binshift_operator.model.status import Condition, ConditionType, MigrationStatus, Status
 from binshift_operator.status.degraded import HEALTHY
 
 SILENT: tuple[str, ...] = (
@@ -14,6 +16,8 @@ SILENT: tuple[str, ...] = (
     SettledReason.MIGRATION_CANCELLED,
 )
 """Reasons of Progressing without an event of their own: the event Settled, or Degraded's, has the details."""
+WITH_OWN_EVENTS = (ConditionType.MIGRATING, ConditionType.SCALING_ACTIVE)
+"""Conditions whose changes are reported by other events: of migrations, and of decisions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +40,22 @@ def transitions(before: Status, after: Status) -> tuple[EventRecord, ...]:
     in_place = after.settled_generation == after.observed_generation
     if before.rollout is not None and after.rollout is None and in_place:
         events.append(EventRecord("ExecutorsRolled", f"{before.rollout.total} executors run the template of the spec"))
+    if (scale := after.autoscaling and after.autoscaling.last_scale) and scale != _last_scale(before):
+        events.append(EventRecord("Autoscaled", scale.message))
     if after.settled_generation != before.settled_generation:
         events.append(EventRecord("Settled", f"generation {after.settled_generation} is in place"))
     return tuple(events)
 
 
+def _last_scale(status: Status) -> Scale | None:
+    return None if status.autoscaling is None else status.autoscaling.last_scale
+
+
 def _condition(last: Condition | None, now: Condition) -> list[EventRecord]:
-    if now.type is ConditionType.MIGRATING or (last is None and not now.status):
-        return []  # migrations have their own events, and a condition that was never true needs none
+    if now.type in WITH_OWN_EVENTS or (last is None and not now.status):
+        return []  # a condition that was never true needs none
+    if now.type is ConditionType.SCALING_LIMITED:
+        return [EventRecord(f"Scaling{now.reason}", now.message, warning=True)] if now.status else []
     if now.type is ConditionType.DEGRADED:
         return [EventRecord(now.reason, now.message, warning=True) if now.status else EventRecord("Recovered", HEALTHY)]
     if now.type is ConditionType.READY:

@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from binshift.autoscale import Autoscaler, Decision
-from binshift.control import models
 from binshift.control.models import Dataflow, State
-from binshift.epoch_costs import EpochCost
 from binshift.hosting.local.directory import RunDirectory
-from binshift.load import Load
+from binshift.load import load_of_answer
 from binshift.local import WORKERS_MAX
 from binshift.settings import resolve
 from binshift.worker_need import Policy
@@ -46,28 +44,13 @@ class Autoscaling:
         self._decided_at = seen.load.at
         wanted, target = self.directory.desired_scale, seen.target
         settled = target is not None and target.settled and len(target.workers) == wanted.count
-        decision = self.autoscaler.decide(load_of_answer(seen.load), wanted.count, settled=settled)
+        decision = self.autoscaler.decide(
+            load_of_answer(seen.load.model_dump(by_alias=True)), wanted.count, settled=settled
+        )
         if decision.workers == wanted.count:
             return None
         self.directory.request(decision.workers)
         return decision
-
-
-def load_of_answer(answer: models.Load) -> Load:
-    """The load as the control API has shown it."""
-    fixed, per_row = answer.fixed_seconds, answer.seconds_per_row
-    cost = None if fixed is None or per_row is None else EpochCost(fixed, per_row, answer.certain)
-    return Load(
-        at=answer.at,
-        cost=cost,
-        measured=answer.epochs_measured,
-        rows_per_second=answer.arriving_rows_per_second,
-        behind=answer.backlog_rows,
-        bound=answer.bound_rows,
-        at_bound=answer.at_bound,
-        epoch_seconds=answer.epoch_seconds,
-        workers=answer.workers,
-    )
 
 
 def worker_range(text: str) -> tuple[int, int]:
