@@ -12,7 +12,15 @@ from typing import Any
 
 import kopf
 
-from binshift_operator.model.names import FIELD_MANAGER, GROUP, LABEL_INSTANCE, LABEL_MANAGED_BY, PLURAL, VERSION
+from binshift_operator.model.names import (
+    ANNOTATION_PAUSED,
+    FIELD_MANAGER,
+    GROUP,
+    LABEL_INSTANCE,
+    LABEL_MANAGED_BY,
+    PLURAL,
+    VERSION,
+)
 from binshift_operator.work_queue import ObjectKey
 
 PREFIX = f"operator.{GROUP}"
@@ -31,13 +39,14 @@ CHILD_LABELS = {LABEL_MANAGED_BY: FIELD_MANAGER}
 def registry(on_event: Callable[[ObjectKey], None], selector: str = "") -> kopf.OperatorRegistry:
     """The handlers; each calls ``on_event`` with the dataflow of the event. ``selector``: label selector of the watched dataflows."""
     handlers = kopf.OperatorRegistry()
-    known: dict[str, tuple[int, bool]] = {}
+    known: dict[str, tuple[int, bool, str]] = {}
 
     async def on_dataflow_event(
         namespace: str | None, name: str | None, uid: str | None, meta: Any, type: Any, **_: Any
     ) -> None:
         # The operator's own status updates are events, too: reacting to them would reconcile forever.
-        version = int(meta.get("generation") or 0), "deletionTimestamp" in meta
+        paused = str((meta.get("annotations") or {}).get(ANNOTATION_PAUSED))
+        version = int(meta.get("generation") or 0), "deletionTimestamp" in meta, paused
         if type != "DELETED" and known.get(uid or "") == version:
             return
         known[uid or ""] = version

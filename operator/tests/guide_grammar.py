@@ -25,6 +25,7 @@ from binshift_operator.model.status import ConditionType, Phase
 
 SELECTING = {"--selector", "--field-selector", "--namespace", "--all-namespaces", "--output", "--watch"}
 VERBS: Mapping[str, set[str]] = {
+    "annotate": {"--namespace"},
     "apply": {"--filename", "--server-side", "--force-conflicts", "--namespace"},
     "create": {"--from-literal", "--clusterrole", "--user", "--namespace"},
     "delete": {"--timeout", "--wait", "--namespace"},
@@ -142,6 +143,8 @@ def _kubectl(arguments: Sequence[str]) -> Iterator[str]:
         yield f"{rest[0]} is no pod"
     if verb == "port-forward" and {int(port) for port in rest[1:]} - set(dataclasses.astuple(Ports())):
         yield f"no port of a dataflow is {rest[1:]}"
+    if verb == "annotate" and re.sub("=.*|-$", "", rest[1]) != names.ANNOTATION_PAUSED:
+        yield f"there is no annotation {rest[1]}"
     if verb == "explain" and field_at(rest[0].partition(".")[2]) is None:
         yield f"there is no field {rest[0]}"
     for name, value in options:
@@ -155,7 +158,7 @@ def _parted(arguments: Sequence[str]) -> tuple[list[str], str, list[str]]:
 
 
 def _kinds(verb: str, rest: Sequence[str]) -> set[str]:
-    if verb in ("get", "describe", "delete", "wait", "scale", "patch") and rest:
+    if verb in ("annotate", "get", "describe", "delete", "wait", "scale", "patch") and rest:
         return {each.partition("/")[0] for each in rest[0].split(",")}
     return {rest[0].partition(".")[0]} if verb == "explain" else {"nodes"} if verb == "taint" else set()
 

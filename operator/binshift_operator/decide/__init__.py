@@ -5,6 +5,7 @@ With `spec.autoscaling`, the number of executors is that of `autoscaling`. Then 
 | condition | actions | module |
 |---|---|---|
 | the dataflow is being deleted | none: its children are garbage-collected | `decision` |
+| it is paused | none; only the status is updated | `decision` |
 | its spec cannot be parsed | none; only the status is updated | `decision` |
 | a child's name is taken by a foreign object | none; report it | `decision` |
 | the checkpoint is not usable, and nothing runs yet | create the other children, report it | `decision` |

@@ -6,7 +6,7 @@ the user, and is never written. An edit of ``spec.replicas`` sets the number onc
 | state | number in force | ScalingActive |
 |---|---|---|
 | mode Recommend | the spec's | False: `Recommend` |
-| suspended | the last one | False: `Suspended` |
+| suspended, paused | the last one | False: `Suspended`, `Paused` |
 | a migration timed out | the last one, until the spec is edited | False: `MigrationTimedOut` |
 | no query that reports its load | the last one | False: `NoLoad` |
 | otherwise | that of `binshift.autoscale` | True, with its reason |
@@ -83,6 +83,8 @@ def _in_force(dataflow: Dataflow, spec: Autoscaling, last: AutoscalingStatus | N
 def _decided(situation: Situation, spec: Autoscaling, before: int, memory: ScalingMemory) -> AutoscalingStatus:
     dataflow, runtime = situation.dataflow, situation.running
     kept = AutoscalingStatus(dataflow.replicas, before, ScalingReason.NO_LOAD, "no running query reports its load")
+    if dataflow.paused:
+        return replace(kept, reason=ScalingReason.PAUSED, message="the dataflow is paused")
     if dataflow.suspend:
         return replace(kept, reason=ScalingReason.SUSPENDED, message="the stream is suspended")
     if situation.before.timed_out_generation == dataflow.generation:

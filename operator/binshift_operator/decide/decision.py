@@ -9,9 +9,9 @@ from typing import Final
 from binshift_operator.decide import drift, rolling, stopping, workers
 from binshift_operator.decide.autoscaling import ScalingMemory, autoscale
 from binshift_operator.model.actions import Action, CreateKeys, Step
-from binshift_operator.model.names import Child
+from binshift_operator.model.names import ANNOTATION_PAUSED, Child
 from binshift_operator.model.observed import ChildState, ClaimState, ObservedState, RunState
-from binshift_operator.model.reasons import DegradedReason, ProgressingReason
+from binshift_operator.model.reasons import DegradedReason, ProgressingReason, SettledReason
 from binshift_operator.model.situation import Situation, Timeouts
 from binshift_operator.model.specification import Dataflow
 from binshift_operator.model.status import Problem, Status
@@ -46,13 +46,16 @@ def decide(
     if dataflow.deleting:
         return Decision((), before, timeouts.rest_seconds)
     situation = autoscale(Situation(dataflow, observed, before, timeouts), scaling or ScalingMemory())
-    if dataflow.parse_error:
+    if dataflow.paused:
+        step = _paused(before)
+    elif dataflow.parse_error:
         step = replace(_invalid(observed), actions=())
     else:
         step = next(filter(None, (row(situation) for row in ROWS)))
         actions = drift.force_deletions(situation) + step.actions
         step = replace(step, actions=actions + drift.retries(observed, actions))
-    outdated = _needs_restart(situation) and not observed.render_error and step.reason is not ProgressingReason.SPEC
+    waits = step.reason in (ProgressingReason.SPEC, SettledReason.PAUSED)
+    outdated = _needs_restart(situation) and not observed.render_error and not waits
     status = compute_status(situation, replace(step, outdated=outdated))
     return Decision(step.actions, status, _requeue_after(step, status, situation))
 
@@ -65,6 +68,19 @@ def _requeue_after(step: Step, status: Status, situation: Situation) -> float:
         return rest
     waited = 0.0 if status.awaiting is None else situation.observed.now - status.awaiting.since
     return min(max(waited / POLLS_PER_DOUBLING, timeouts.busy_seconds), rest)
+
+
+def _paused(before: Status) -> Step:
+    """Nothing is changed, and what later decisions need is kept."""
+    return Step(
+        SettledReason.PAUSED,
+        f"annotation {ANNOTATION_PAUSED} is true: the operator changes nothing until it is removed",
+        settled_target=before.settled_target,
+        timed_out=before.timed_out_generation == before.observed_generation != 0,
+        waiting=before.waiting,
+        moving=before.moving,
+        rollout=before.rollout,
+    )
 
 
 def _name_taken(situation: Situation) -> Step | None:

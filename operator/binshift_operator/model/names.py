@@ -35,6 +35,9 @@ ANNOTATION_VERSION: Final = f"{GROUP}/operator-version"
 ANNOTATION_KEYS: Final = f"{GROUP}/keys-hash"
 """On a pod: the fingerprint of the Secret that it was created with."""
 
+ANNOTATION_PAUSED: Final = f"{GROUP}/paused"
+"""On a dataflow: with the value "true", the operator changes nothing."""
+
 CONTROL_TOKEN: Final = "control-token"
 DRAIN_TOKEN: Final = "drain-token"
 SPARK_SECRET: Final = "spark-secret"

@@ -39,6 +39,7 @@ class SettledReason(StrEnum):
     FENCED = "Fenced"
     MIGRATION_TIMED_OUT = "MigrationTimedOut"
     MIGRATION_CANCELLED = "MigrationCancelled"
+    PAUSED = "Paused"
 
 
 class ScalingReason(StrEnum):
@@ -52,6 +53,7 @@ class ScalingReason(StrEnum):
     INEFFECTIVE = "Ineffective"
     RECOMMEND = "Recommend"
     SUSPENDED = "Suspended"
+    PAUSED = "Paused"
     NO_LOAD = "NoLoad"
     MIGRATION_TIMED_OUT = "MigrationTimedOut"
     MAX_REPLICAS = "MaxReplicas"
@@ -61,7 +63,7 @@ class ScalingReason(StrEnum):
     @property
     def is_inactive(self) -> bool:
         """Whether the number of executors does not follow the load."""
-        return self in (self.RECOMMEND, self.SUSPENDED, self.NO_LOAD, self.MIGRATION_TIMED_OUT)
+        return self in (self.RECOMMEND, self.SUSPENDED, self.PAUSED, self.NO_LOAD, self.MIGRATION_TIMED_OUT)
 
 
 class DegradedReason(StrEnum):

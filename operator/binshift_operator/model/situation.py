@@ -71,6 +71,11 @@ class Situation:
         return runtime if runs else None
 
     @property
+    def suspends(self) -> bool:
+        """Whether the stream is suspended, or about to be: an edit of a paused dataflow has no effect yet."""
+        return self.dataflow.suspend and not (self.dataflow.paused and self.running)
+
+    @property
     def has_finished(self) -> bool:
         """Whether it is recorded that the program of this spec has ended by itself."""
         return self.before.has_finished(self.dataflow.generation, self.dataflow.restart_hash)

@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from binshift_operator.model.autoscaling import Autoscaling, parse_autoscaling
-from binshift_operator.model.names import DataflowKey
+from binshift_operator.model.names import ANNOTATION_PAUSED, DataflowKey
 from binshift_operator.model.quantities import duration
 
 LIVE: Final = frozenset({"replicas", "autoscaling", "migration", "rebalance", "suspend", "maxSurge"})
@@ -83,7 +83,7 @@ class Dataflow:
     Attributes:
         key: its identity.
         generation: of the spec.
-        deleting: whether it is being deleted.
+        deleting: whether it is being deleted; ``paused``: whether the operator must not change anything.
         replicas: requested executors; with `Autoscaling` the current number may be another one.
         autoscaling: whether and how the number follows the load; None: Off.
         suspend: whether the stream is to be suspended.
@@ -91,7 +91,7 @@ class Dataflow:
         checkpoint: where the state is.
         restart_hash: of the restart class of what the user wrote.
         raw: the whole spec, for rendering.
-        parse_error: why the spec cannot be parsed; empty if it can. If not, only key, generation, deleting and suspend are valid.
+        parse_error: why the spec cannot be parsed; empty if it can. If not, only key, generation, deleting, paused and suspend are valid.
         service_account: of the pods, created by the user; None: one that is created for this dataflow.
         secrets_hash: of the referenced Secrets, if it restarts when they change; else empty.
     """
@@ -109,6 +109,7 @@ class Dataflow:
     parse_error: str = ""
     service_account: str | None = None
     secrets_hash: str = ""
+    paused: bool = False
 
     @property
     def pod_hash(self) -> str:
@@ -158,6 +159,7 @@ def parse(manifest: Mapping[str, Any]) -> Dataflow:
         restart_hash=restart_hash(spec),
         raw=spec,
         service_account=spec.get("serviceAccountName") or None,
+        paused=_is_paused(meta),
     )
 
 
@@ -170,7 +172,12 @@ def parse_invalid(manifest: Mapping[str, Any], why: str) -> Dataflow:
         deleting="deletionTimestamp" in meta,
         suspend=isinstance(spec, Mapping) and spec.get("suspend") is True,
         parse_error=why or "it cannot be parsed",
+        paused=_is_paused(meta),
     )
+
+
+def _is_paused(meta: Mapping[str, Any]) -> bool:
+    return (meta.get("annotations") or {}).get(ANNOTATION_PAUSED) == "true"
 
 
 def _migration(given: Mapping[str, Any]) -> MigrationPolicy:

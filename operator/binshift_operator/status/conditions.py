@@ -55,7 +55,7 @@ def _condition(kind: ConditionType, value: ConditionValue, situation: Situation)
 def ready(situation: Situation, explanation: Explanation, numbers: EpochStats) -> ConditionValue:
     """Ready: epochs are committed, or would be if there were input."""
     observed, driver = situation.observed, situation.observed.driver
-    if situation.dataflow.suspend:
+    if situation.suspends:
         return ConditionValue(False, "Suspended", "the stream is suspended")
     if explanation.reason in (SettledReason.FINISHED, ProgressingReason.FINISHING):
         return ConditionValue(False, "Finished", "the program has ended by itself")
@@ -108,7 +108,7 @@ def _newest_epoch(numbers: EpochStats, now: float) -> str:
 
 def migrating(situation: Situation, migration: MigrationStatus | None) -> ConditionValue:
     """Migrating: bins are moving."""
-    if migration is None or migration.ended or situation.dataflow.suspend:
+    if migration is None or migration.ended or situation.suspends:
         return ConditionValue(False, "Idle", "no bins are moving")
     if situation.observed.runtime_state is not RunState.RUNNING:
         return ConditionValue(None, "NotRunning", "bins were moving when the driver last answered")

@@ -147,7 +147,7 @@ def _history(migration: MigrationStatus | None, before: Status) -> tuple[Migrati
 
 def _phase(situation: Situation, explanation: Explanation) -> Phase:
     observed, reason = situation.observed, explanation.reason
-    if situation.dataflow.suspend:
+    if situation.suspends:
         suspended = reason is SettledReason.SUSPENDED or (bool(situation.dataflow.parse_error) and not observed.pods)
         return Phase.SUSPENDED if suspended else Phase.SUSPENDING
     if reason in (SettledReason.FINISHED, ProgressingReason.FINISHING):
