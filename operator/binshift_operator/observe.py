@@ -15,6 +15,7 @@ from binshift import __version__
 from binshift_operator.children import RenderContext, compare, hash_keys, is_retry_due, read_keys, render
 from binshift_operator.children.comparison import describe_rivals
 from binshift_operator.children.metadata import Manifest
+from binshift_operator.claims import observe_claim
 from binshift_operator.driver_client import DriverClient
 from binshift_operator.errors import Forbidden, OperatorError, TimedOut, Unreachable
 from binshift_operator.kube import Kube, Object
@@ -22,7 +23,6 @@ from binshift_operator.memo import CONTROL_BACKOFF_SECONDS, CachedObservation, C
 from binshift_operator.model.names import CONTROL_TOKEN, LABEL_UID, Child, DataflowKey
 from binshift_operator.model.observed import (
     ChildState,
-    ClaimState,
     MissingPods,
     ObservedChild,
     ObservedRuntime,
@@ -34,7 +34,6 @@ from binshift_operator.pod_state import parse_pod
 from binshift_operator.referenced_secrets import with_secrets_hash
 
 log = logging.getLogger(__name__)
-SHARED = "ReadWriteMany"
 EVENTS_AFTER_SECONDS = 5.0
 """How long pods of a StatefulSet may be missing before its events are listed."""
 
@@ -104,7 +103,7 @@ class Observer:
         pods, token = self._pods(key, now), keys[CONTROL_TOKEN] if keys is not None else None
         client, runtime, error = self._runtime(key, token, pods, memo, now)
         credentials, account = dataflow.checkpoint.credentials_secret, dataflow.service_account
-        claim, claim_kind = self._claim(dataflow)
+        claim, claim_kind = observe_claim(self.kube, dataflow)
         state = ObservedState(
             now=now,
             children=children,
@@ -143,6 +142,14 @@ class Observer:
         state = replace(last.observed, now=now, children=children, pods=pods, runtime=runtime, unreachable=error)
         state = replace(state, refusals=memo.refusals)
         return Observation(dataflow, state, {}, client, last.token, complete=False)
+
+    def observe_runtime(self, last: Observation, memo: Memo) -> Observation:
+        """Observe the runtime alone, at the address of pods that were observed a moment ago."""
+        now, driver = self.clock(), last.state.driver
+        if last.driver_client is None or driver is None:
+            return last
+        runtime, error = _request(last.driver_client, driver, memo, now)
+        return replace(last, state=replace(last.state, now=now, runtime=runtime, unreachable=error), complete=False)
 
     def _runtime(
         self, key: DataflowKey, token: str | None, pods: tuple[Pod, ...], memo: Memo, now: float
@@ -212,19 +219,6 @@ class Observer:
     def _pods(self, key: DataflowKey, now: float) -> tuple[Pod, ...]:
         found = self.kube.list("Pod", key.namespace, f"{LABEL_UID}={key.uid}")
         return tuple(parse_pod(each, now) for each in found)
-
-    def _claim(self, dataflow: Dataflow) -> tuple[ClaimState, str]:
-        """The state of the checkpoint's claim, and its access modes and storage class, for messages."""
-        name = dataflow.checkpoint.claim
-        if name is None:
-            return ClaimState.FINE, ""
-        claim = self.kube.get("PersistentVolumeClaim", dataflow.key.namespace, name)
-        if claim is None:
-            return ClaimState.ABSENT, ""
-        spec = claim.get("spec") or {}
-        modes, storage_class = spec.get("accessModes") or (), spec.get("storageClassName") or "none"
-        kind = f"accessModes {', '.join(map(str, modes)) or 'none'}; storageClassName {storage_class}"
-        return ClaimState.FINE if SHARED in modes else ClaimState.NOT_SHARED, kind
 
 
 def _last_seen(event: Object) -> str:

@@ -67,6 +67,7 @@ class Reconciler:
     resync_seconds: float = 60.0
     selector: str = ""
     _memos: dict[tuple[str, str], Memo] = field(default_factory=dict)
+    _settled: dict[tuple[str, str], tuple[Observation, Status]] = field(default_factory=dict)
     _invalidated: set[tuple[str, str]] = field(default_factory=set)
 
     def invalidate(self, namespace: str, name: str) -> None:
@@ -79,6 +80,8 @@ class Reconciler:
         Raises:
             OperatorError: the API server or a control API does not answer, is too busy, or rejects a request; reconcile again later.
         """
+        if self._is_as_it_was(namespace, name):
+            return Result(self.timeouts.load_seconds)
         found = self._read(namespace, name)
         if found is None or "deletionTimestamp" in found["metadata"]:
             self._forget(namespace, name)
@@ -92,6 +95,20 @@ class Reconciler:
             dataflow = parse_invalid(found, why)
         return self._reconcile(dataflow, found, before)
 
+    def _is_as_it_was(self, namespace: str, name: str) -> bool:
+        """Whether the load of a settled dataflow gives no reason to read anything else; without a request to the API server.
+
+        An event ends this, and so does the time of a settled dataflow's next reconciliation: until then, the driver's address is known.
+        """
+        key = namespace, name
+        if key not in self._settled or key in self._invalidated:
+            return False
+        (seen, status), memo = self._settled[key], self._memo(self._settled[key][0].dataflow.key)
+        if self.clock() - seen.state.now >= self.timeouts.rest_seconds:
+            return False
+        decision = self._decide_on(self.observer.observe_runtime(seen, memo), status, memo)
+        return decision.is_settled and decision.status.autoscaling == status.autoscaling
+
     def _read(self, namespace: str, name: str) -> Object | None:
         """The dataflow, if it exists and the API server finds that it matches the selector."""
         if not self.selector:
@@ -100,6 +117,7 @@ class Reconciler:
 
     def _reconcile(self, dataflow: Dataflow, found: Object, before: Status) -> Result:
         memo = self._memo(dataflow.key)
+        self._settled.pop((dataflow.key.namespace, dataflow.key.name), None)
         observation, decision = self._decide(dataflow, before, memo)
         result = self.actor.execute(dataflow, observation, decision.actions)
         self._update_memo(memo, observation, decision.actions[: result.done], result.failure)
@@ -110,6 +128,8 @@ class Reconciler:
         self._publish(found, before, decision.status, records)
         if result.failure is not None:
             return self._handle_failure(dataflow.key, memo, result.failure)
+        if decision.is_settled and decision.requeue_after < self.timeouts.rest_seconds:
+            self._settled[dataflow.key.namespace, dataflow.key.name] = observation, decision.status
         outcome = "invalid" if dataflow.parse_error else "acted" if result.changed else "awaited"
         self.metrics.reconciles.labels(outcome).inc()
         return Result(NEXT_STEP_SECONDS if result.changed else decision.requeue_after)
@@ -206,9 +226,11 @@ class Reconciler:
     def forget_all(self) -> None:
         """Drop all memos and metrics, because another process has taken over."""
         self._memos.clear()
+        self._settled.clear()
         self.metrics.clear()
 
     def _forget(self, namespace: str, name: str) -> None:
         self._memos.pop((namespace, name), None)
+        self._settled.pop((namespace, name), None)
         self._invalidated.discard((namespace, name))
         self.metrics.remove(namespace, name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sim_cluster import SimCluster
+from sim_cluster import NAME, NS, SimCluster
 
 FIXED, PER_ROW, BOUND_SECONDS = 0.1, 0.001, 2.0
 """Seconds of an epoch that rows do not change; seconds of an executor for a row; how long an epoch takes at most."""
@@ -23,6 +23,11 @@ class LoadedCluster(SimCluster):
     rate: float | None = 500.0
     backlog = 0.0
     measured = 0
+
+    def edit(self, **spec: Any) -> None:
+        """See `SimCluster`; the operator watches it."""
+        super().edit(**spec)
+        self.reconciler.invalidate(NS, NAME)
 
     def tick(self, ticks: int = 1) -> None:
         """See `SimCluster`; the load changes after each tick."""

@@ -159,6 +159,20 @@ def test_figures_are_written_once_a_minute() -> None:
     assert len([write for write in cluster.server.writes if "/status" in write]) <= 4
 
 
+def test_reads_little_of_the_api_server() -> None:
+    """A settled dataflow that is scaled by itself costs no more requests than any other; a step of the load is acted upon at once."""
+    cluster = started()
+    cluster.reconciler.resync_seconds = MINUTE
+    cluster.run(MINUTE)
+    requests = 0
+    for _ in range(MINUTE):
+        cluster.run(1)
+        requests += len(cluster.server.requests)
+    assert requests <= 30
+    cluster.rate = 3_000.0
+    cluster.until(lambda: pods(cluster) > 1, 3)
+
+
 @pytest.mark.parametrize("mode", ["Recommend", "Auto"])
 def test_reads_the_load_often(mode: str) -> None:
     """A settled dataflow that is scaled by itself is read every two seconds; others are not."""
