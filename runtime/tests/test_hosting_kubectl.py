@@ -89,6 +89,13 @@ def test_status_has_the_replacement_of_executors(run: Run, tmp_path: Path) -> No
     assert json.loads(run("status", "clicks", "--output", "json")[1])["rollout"] == rollout
 
 
+def test_status_has_the_number_of_executors_by_the_load(run: Run, tmp_path: Path) -> None:
+    """With autoscaling, status shows the number in force, and why."""
+    scaled = {"desiredReplicas": 5, "reason": "Load", "message": "2 to 5 workers: 3,000 rows/s keep 3.0 busy"}
+    (tmp_path / "dataflow").write_text(json.dumps({"spec": {"replicas": 2}, "status": {"autoscaling": scaled}}))
+    assert "5, Load: 2 to 5 workers" in run("status", "clicks")[1]
+
+
 COMMANDS = [["bins"], ["bins", "--worker", "1"], ["migrations"], ["top"], ["status"], ["rebalance"]]
 
 

@@ -52,17 +52,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def status(kubectl: Kubectl, given: argparse.Namespace) -> None:
-    """Conditions, replacement of executors, epoch, workers, rates, latency and the newest migration."""
+    """Conditions, autoscaling, replacement of executors, epoch, workers, rates, latency and the newest migration."""
     found = kubectl.get(KIND, given.name)
     with kubectl.control(given.name) as control:
         dataflow = control.dataflow()
     if given.output == "json":
         reported = found.get("status", {})
-        of_operator = {"conditions": reported.get("conditions", []), "rollout": reported.get("rollout")}
-        write(as_json({**of_operator, "dataflow": dataflow}))
+        of_operator = {name: reported.get(name) for name in ("rollout", "autoscaling")}
+        write(as_json({"conditions": reported.get("conditions", []), **of_operator, "dataflow": dataflow}))
         return
     replicas = ("replicas", str(found["spec"].get("replicas", "-")))
-    print_facts([*_conditions(found), replicas, *_rollout(found), *dataflow_facts(dataflow), *speed_facts(dataflow)])
+    own = [*_conditions(found), replicas, *_autoscaling(found), *_rollout(found)]
+    print_facts([*own, *dataflow_facts(dataflow), *speed_facts(dataflow)])
 
 
 def _conditions(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -77,6 +78,12 @@ def _rollout(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """How many executors are updated, while they are replaced one after the other."""
     if rollout := found.get("status", {}).get("rollout"):
         yield "rollout", f"{rollout.get('updated')} of {rollout.get('total')} executors updated"
+
+
+def _autoscaling(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The number of executors by autoscaling, and why."""
+    if scaled := found.get("status", {}).get("autoscaling"):
+        yield "autoscaled", f"{scaled.get('desiredReplicas')}, {scaled.get('reason')}: {scaled.get('message')}"
 
 
 def bins(kubectl: Kubectl, given: argparse.Namespace) -> None:
