@@ -1,4 +1,4 @@
-"""Writes the results into docs/benchmarks.md, between its markers, and draws the plots.
+"""Writes the results into docs/benchmarks.md and docs/scale.md, between their markers, and draws the plots.
 
 A line ``<!-- bench: NAME -->`` begins a table and ``<!-- end -->`` ends it; NAME is a benchmark, or ``targets`` for all figures
 that have a target, or ``machine``. With ``--check`` nothing is written, and the exit status shows whether the page is up to date.
@@ -16,6 +16,7 @@ from pathlib import Path
 import bench_adoption
 import bench_bins
 import bench_calm
+import bench_large
 import bench_log
 import bench_move
 import bench_operators
@@ -33,12 +34,13 @@ from tables import markdown
 from targets import Target, summary
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGES = (DOCS / "benchmarks.md", DOCS / "scale.md")
 MARKED = re.compile(r"(<!-- bench: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 JUDGED: Mapping[str, tuple[Sequence[Target], Callable[[Row], str]]] = {
     module.__name__.removeprefix("bench_"): (module.TARGETS, module.named)
     for module in (
         *(bench_move, bench_scale, bench_respark, bench_state, bench_calm, bench_bins, bench_log, bench_rows),
-        *(bench_planner, bench_operators, bench_processors, bench_timers, bench_adoption, bench_rebalance),
+        *(bench_planner, bench_operators, bench_processors, bench_timers, bench_adoption, bench_rebalance, bench_large),
     )
 }
 MOVED = ("calm_p50_s", "calm_p99_s", "moving_p50_s", "moving_max_s", "spike", "seconds")
@@ -53,9 +55,11 @@ COLUMNS: Mapping[str, Sequence[str]] = {
     "eviction": ("case", "ended", "none_s", "p50_s", "over_none", "us_per_ended"),
     "joinmove": ("case", "stored", *MOVED, "silent_s", "skipped"),
     "timers": ("keys", "to", *MOVED, "silent_s", "skipped"),
+    "large": ("workers", "bins", "epoch_ms", "round_ms", "move_ms", "record_kib", "manifest_kib", "log_mib", "open_s"),
+    "requests": ("workers", "bins", "puts", "gets", "lists", "deletes", "dollars_per_hour"),
 }
 """Columns that are shown, where not all are."""
-SOURCES = {"memory": "move", **dict.fromkeys(("chains", "eviction", "joinmove"), "operators")}
+SOURCES = {"memory": "move", "requests": "large", **dict.fromkeys(("chains", "eviction", "joinmove"), "operators")}
 HAVING = {"chains": "over_one", "operators": "rows_per_s", "eviction": "over_none", "joinmove": "spike"}
 """A column of the rows that are shown, where not all are."""
 
@@ -65,13 +69,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing; fail if the page is out of date")
     check = parser.parse_args().check
-    path = DOCS / "benchmarks.md"
-    before = path.read_text(encoding="utf-8")
-    after = rendered(before)
+    outdated = 0
+    for path in PAGES:
+        before = path.read_text(encoding="utf-8")
+        after = rendered(before)
+        if check:
+            print(f"docs/{path.name} " + ("is up to date" if before == after else "does not match the results"))
+            outdated += before != after
+        else:
+            path.write_text(after, encoding="utf-8")
     if check:
-        print("docs/benchmarks.md " + ("is up to date" if before == after else "does not match the results"))
-        return int(before != after)
-    path.write_text(after, encoding="utf-8")
+        return outdated
     for name in sorted(each.stem for each in RESULTS.glob("*.json")):
         if (picture := draw(name, load(name), DOCS / "images")) is not None:
             print(picture.name)

@@ -31,11 +31,12 @@ class Driver:
         coordinator: coordinates its epochs.
         migrations: migrates its bins.
         targets: accepts requests.
+        jobs: its jobs.
         batches: the stream as seen by its loops.
         dataflow: all of these, with its loops.
     """
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, new_jobs: type[SimulatedJobs] = SimulatedJobs) -> None:
         world.drivers += 1
         self.process = Process(f"driver {world.drivers}")
         tuning, flows = world.tuning, tuple(world.flows)
@@ -47,9 +48,9 @@ class Driver:
             grace_seconds=tuning.grace_seconds,
             nonce=self.process.name,
         )
-        self.batches, self._jobs = SimulatedBatches(world), SimulatedJobs(world, self.process)
+        self.batches, self.jobs = SimulatedBatches(world), new_jobs(world, self.process)
         self.dataflow = Dataflow.over(
-            Ports(SimulatedExecutors(world), self._jobs, self.batches, world.clock),
+            Ports(SimulatedExecutors(world), self.jobs, self.batches, world.clock),
             self.log,
             flows,
             world.policy,
@@ -85,12 +86,12 @@ class Driver:
             StorageUnavailable: the log's storage did not respond.
             Fenced: a newer driver has taken over.
         """
-        self._jobs.concurrent = concurrent
+        self.jobs.concurrent = concurrent
         try:
             busy = self.dataflow.background.round()
         except Interrupted as end:
             raise end.error from end
-        left, self._jobs.concurrent = self._jobs.concurrent, ()
+        left, self.jobs.concurrent = self.jobs.concurrent, ()
         for each in left:  # there was no job to run them with
             each()
         return busy
