@@ -120,6 +120,21 @@ def test_executors_that_cannot_start_are_no_reason_for_more() -> None:
     cluster.until(lambda: cluster.holding == 1, 600)
 
 
+def test_an_invalid_spec_keeps_the_number() -> None:
+    """Executors stay until it is corrected, and afterwards."""
+    cluster = started()
+    cluster.rate = 3_000.0
+    cluster.until(lambda: cluster.holding >= 5)
+    cluster.until(lambda: cluster.backlog == 0)
+    before, image = cluster.scaling["desiredReplicas"], cluster.dataflow["spec"]["image"]
+    cluster.edit(image="")
+    cluster.run(20)
+    assert cluster.scaling["desiredReplicas"] == pods(cluster) == before
+    cluster.edit(image=image)
+    cluster.run(20)
+    assert cluster.scaling["desiredReplicas"] == cluster.holding == before
+
+
 def test_a_suspended_dataflow_keeps_the_number() -> None:
     """It resumes with as many executors as it had."""
     cluster = started()

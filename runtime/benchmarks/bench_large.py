@@ -33,6 +33,7 @@ from rich.progress import track
 from tables import text
 from targets import Row, Target, verdicts
 
+from binshift.engine.migration_options import MigrationOptions
 from binshift.log.log import Log
 from binshift.log.storage.layout import MANIFESTS, RECORDS
 from binshift.model import Worker
@@ -114,6 +115,7 @@ class Large:
             grace_seconds=1.0,
             budget_pieces=self.bins,
             rows_at_once=KIB,
+            defaults=MigrationOptions(),
         )
         half = max(1, self.workers // 2)
         self.world = World(

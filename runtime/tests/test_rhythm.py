@@ -31,6 +31,7 @@ class FastLog:
         self.manifests: list[Epoch] = []
         self.collected: list[Epoch] = []
         self.written = np.full(BINS, -1)
+        self.passes = 0
         self._step = 1 / epochs_per_second
         self._part = SimpleNamespace(operator="count", worker=0, delta=SimpleNamespace(bytes=delta_bytes))
 
@@ -49,6 +50,7 @@ class FastLog:
 
     def snapshot_epochs(self, operator: str) -> Any:
         """By bin."""
+        self.passes += 1
         return self.written
 
     def write_manifest(self, epoch: Epoch) -> None:
@@ -105,6 +107,21 @@ def test_slices_of_a_fast_stream_keep_the_time_of_a_slower_one(rate: float) -> N
     pauses = np.diff(slices)
     assert pauses.max() <= np.ceil(max(1.0, rate / RATE) * CYCLE / SLICES) + 1
     assert pauses.mean() >= max(1.0, rate / RATE) * CYCLE / SLICES - 0.5
+
+
+def test_a_round_passes_over_all_snapshots_once() -> None:
+    """However many workers there are: with a pass for each, a round took seconds with hundreds of them."""
+    log = FastLog(1.0)
+    cycle = SnapshotCycle(CYCLE, clock=log.clock, epochs_per_second=RATE)
+    view: Any = log
+    for epoch in range(2 * CYCLE):
+        log.advance()
+        slices = [cycle.slice(view, "count", Worker(worker)) for worker in range(40)]
+        if epoch > CYCLE and all(slices):
+            break
+        log.passes = 0
+    assert all(slices)
+    assert log.passes == 1
 
 
 @pytest.mark.parametrize("rate", [7, 25, 1000])

@@ -5,6 +5,7 @@ the user, and is never written. An edit of ``spec.replicas`` sets the number onc
 
 | state | number in force | ScalingActive |
 |---|---|---|
+| the spec cannot be parsed | the last one | as before |
 | mode Recommend | the spec's | False: `Recommend` |
 | suspended, paused | the last one | False: `Suspended`, `Paused` |
 | a migration timed out | the last one, until the spec is edited | False: `MigrationTimedOut` |
@@ -50,6 +51,8 @@ class ScalingMemory:
 def autoscale(situation: Situation, memory: ScalingMemory) -> Situation:
     """The situation with the number of executors in force; ``memory`` is updated."""
     dataflow, spec = situation.dataflow, situation.dataflow.autoscaling
+    if dataflow.parse_error:
+        return replace(situation, autoscaling=situation.before.autoscaling)
     if spec is None:
         memory.autoscaler = memory.last = None
         return situation

@@ -24,7 +24,7 @@ from binshift.engine.rhythm import EPOCH_BYTES, Moment, Rhythm
 from binshift.log.index.index import Index
 from binshift.log.records.bin_sizes import Counts
 from binshift.log.records.commits import SnapshotRef
-from binshift.model import BinSet, Epoch, Worker
+from binshift.model import BinSet, Epoch, IntArray, Worker
 
 PENDING_MAX = 64
 """Snapshots waiting for their record; more are forgotten (their files become garbage)."""
@@ -60,6 +60,7 @@ class SnapshotCycle:
     _counted_to: Epoch | None = None
     _bytes: dict[str, Counts] = field(default_factory=dict)
     _urgent_at: dict[tuple[str, Worker], Epoch] = field(default_factory=dict)
+    _newest: dict[str, tuple[IntArray, Index, Epoch]] = field(default_factory=dict)
 
     def slice(self, index: Index, operator: str, worker: Worker) -> BinSet:
         """The bins ``worker`` should write now; empty if it is not time yet. It is for what the log cannot rebuild."""
@@ -79,12 +80,20 @@ class SnapshotCycle:
         since = rhythm.since(self._sliced_at.setdefault((operator, worker), now), now.epoch, now.bytes)
         if since * SLICES < self.cycle_epochs:
             return BinSet()
-        epochs = index.snapshot_epochs(operator)[owned.array]
+        epochs = self._snapshot_epochs(index, operator)[owned.array]
         oldest = owned.array[np.argsort(epochs, kind="stable")]
         count = slice_bins(self._known(index, operator)[oldest], since, self.cycle_epochs)
         if count:
             self._sliced_at[operator, worker] = now
         return BinSet(oldest[:count])
+
+    def _snapshot_epochs(self, index: Index, operator: str) -> IntArray:
+        """See `Index`; found once for all workers of a round, as it takes a pass over all snapshots."""
+        found, of, last = self._newest.get(operator, (None, None, None))
+        if found is None or of is not index or last != index.last:
+            found = index.snapshot_epochs(operator)
+            self._newest[operator] = found, index, index.last
+        return found
 
     def _count_deltas(self, index: Index) -> None:
         """Add the deltas of epochs that are new."""
