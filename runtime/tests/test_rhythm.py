@@ -114,6 +114,7 @@ def test_a_round_passes_over_all_snapshots_once() -> None:
     log = FastLog(1.0)
     cycle = SnapshotCycle(CYCLE, clock=log.clock, epochs_per_second=RATE)
     view: Any = log
+    slices: list[BinSet] = []
     for epoch in range(2 * CYCLE):
         log.advance()
         slices = [cycle.slice(view, "count", Worker(worker)) for worker in range(40)]

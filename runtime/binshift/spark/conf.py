@@ -28,6 +28,10 @@ RECOMMENDED: dict[str, tuple[str, str]] = {
         "true",
         "rows reach Python through a Unix socket; over TCP, small messages wait 40 ms for a delayed acknowledgement",
     ),
+    "spark.python.daemon.module": (
+        "binshift.spark.tasks.daemon",
+        "a new Python worker has its modules at once, and shares their memory; otherwise it imports them for half a second",
+    ),
 }
 """Key -> (value, why): makes epochs shorter and changes nothing else."""
 
