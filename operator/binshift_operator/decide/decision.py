@@ -63,11 +63,10 @@ def decide(
 def _requeue_after(step: Step, status: Status, situation: Situation) -> float:
     """The longer something has been awaited, the less often it is polled; events trigger reconciliations besides."""
     timeouts, scaled = situation.timeouts, situation.autoscaling
-    rest = timeouts.rest_seconds if scaled is None or scaled.reason.is_inactive else timeouts.load_seconds
     if step.is_settled:
-        return rest
+        return timeouts.rest_seconds if scaled is None or scaled.reason.is_inactive else timeouts.load_seconds
     waited = 0.0 if status.awaiting is None else situation.observed.now - status.awaiting.since
-    return min(max(waited / POLLS_PER_DOUBLING, timeouts.busy_seconds), rest)
+    return min(max(waited / POLLS_PER_DOUBLING, timeouts.busy_seconds), timeouts.rest_seconds)
 
 
 def _paused(before: Status) -> Step:
