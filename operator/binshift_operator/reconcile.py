@@ -101,9 +101,10 @@ class Reconciler:
         An event ends this, and so does the time of a settled dataflow's next reconciliation: until then, the driver's address is known.
         """
         key = namespace, name
-        if key not in self._settled or key in self._invalidated:
+        kept = self._settled.get(key)  # another thread may forget all
+        if kept is None or key in self._invalidated:
             return False
-        (seen, status), memo = self._settled[key], self._memo(self._settled[key][0].dataflow.key)
+        (seen, status), memo = kept, self._memo(kept[0].dataflow.key)
         if self.clock() - seen.state.now >= self.timeouts.rest_seconds:
             return False
         decision = self._decide_on(self.observer.observe_runtime(seen, memo), status, memo)
