@@ -20,6 +20,15 @@ def pods(cluster: LoadedCluster) -> int:
     return len(cluster.pods("executor"))
 
 
+def grown() -> LoadedCluster:
+    """A dataflow whose executors have become five or more, and that has worked off its backlog."""
+    cluster = started()
+    cluster.rate = 3_000.0
+    cluster.until(lambda: cluster.holding >= 5)
+    cluster.until(lambda: cluster.backlog == 0)
+    return cluster
+
+
 def test_grows_and_shrinks_with_the_load() -> None:
     """One decision for a step of the load, with its figures in an event; fewer executors after the stabilization time; the spec is untouched."""
     cluster = started()
@@ -33,11 +42,11 @@ def test_grows_and_shrinks_with_the_load() -> None:
     assert message == cluster.scaling["lastScale"]["message"]
     assert message.startswith("1 to ")
     assert "3,000 rows/s keep 3.0 busy" in message
-    grown = len(events(cluster, "Autoscaled"))
-    assert grown <= 2
+    growths = len(events(cluster, "Autoscaled"))
+    assert growths <= 2
     cluster.rate = 500.0
     cluster.run(MINUTE - 10)
-    assert len(events(cluster, "Autoscaled")) == grown
+    assert len(events(cluster, "Autoscaled")) == growths
     cluster.until(lambda: cluster.holding == 1 and pods(cluster) == 1, 400)
     assert cluster.dataflow["spec"]["replicas"] == 1
     assert cluster.dataflow["metadata"]["generation"] == 2
@@ -81,10 +90,7 @@ def test_off_means_the_number_of_the_spec() -> None:
 
 def test_a_restarted_operator_keeps_the_number() -> None:
     """It is in the status."""
-    cluster = started()
-    cluster.rate = 3_000.0
-    cluster.until(lambda: cluster.holding >= 5)
-    cluster.until(lambda: cluster.backlog == 0)
+    cluster = grown()
     before = cluster.scaling["desiredReplicas"]
     cluster.restart_operator()
     cluster.rate = None
@@ -122,10 +128,7 @@ def test_executors_that_cannot_start_are_no_reason_for_more() -> None:
 
 def test_an_invalid_spec_keeps_the_number() -> None:
     """Executors stay until it is corrected, and afterwards."""
-    cluster = started()
-    cluster.rate = 3_000.0
-    cluster.until(lambda: cluster.holding >= 5)
-    cluster.until(lambda: cluster.backlog == 0)
+    cluster = grown()
     before, image = cluster.scaling["desiredReplicas"], cluster.dataflow["spec"]["image"]
     cluster.edit(image="")
     cluster.run(20)
@@ -137,10 +140,7 @@ def test_an_invalid_spec_keeps_the_number() -> None:
 
 def test_a_suspended_dataflow_keeps_the_number() -> None:
     """It resumes with as many executors as it had."""
-    cluster = started()
-    cluster.rate = 3_000.0
-    cluster.until(lambda: cluster.holding >= 5)
-    cluster.until(lambda: cluster.backlog == 0)
+    cluster = grown()
     before = cluster.scaling["desiredReplicas"]
     cluster.edit(suspend=True)
     cluster.until(lambda: pods(cluster) == 0)
@@ -151,10 +151,7 @@ def test_a_suspended_dataflow_keeps_the_number() -> None:
 
 def test_a_new_driver_is_measured_first() -> None:
     """A driver that is killed reports nothing at first: the number stays."""
-    cluster = started()
-    cluster.rate = 3_000.0
-    cluster.until(lambda: cluster.holding >= 5)
-    cluster.until(lambda: cluster.backlog == 0)
+    cluster = grown()
     before, cluster.measured = cluster.scaling["desiredReplicas"], 0
     cluster.server.remove(("Pod", NS, f"{NAME}-driver-0"))
     cluster.until(lambda: cluster.scaling["reason"] == "Measuring")

@@ -33,6 +33,7 @@ from rich.progress import track
 from tables import text
 from targets import Row, Target, verdicts
 
+from binshift.engine.dataflow import COLLECT_EVERY_EPOCHS
 from binshift.engine.migration_options import MigrationOptions
 from binshift.log.log import Log
 from binshift.log.storage.layout import MANIFESTS, RECORDS
@@ -111,7 +112,7 @@ class Large:
         tuning = Tuning(
             snapshot_cycle_epochs=usual.snapshot_cycle_epochs,
             manifest_every_epochs=usual.manifest_every_epochs,
-            collect_every_epochs=16,
+            collect_every_epochs=COLLECT_EVERY_EPOCHS,
             grace_seconds=1.0,
             budget_pieces=self.bins,
             rows_at_once=KIB,

@@ -1,6 +1,7 @@
 """Decides the next actions for one dataflow, and its new status, from the observed state and the spec alone. Pure.
 
-With `spec.autoscaling`, the number of executors is that of `autoscaling`. Then `decide` tries these rows from the top; the first that applies ends the decision:
+With `spec.autoscaling`, the number of executors is that of `autoscaling`. Then `decide` tries these rows from the top; the first that
+applies ends the decision:
 
 | condition | actions | module |
 |---|---|---|

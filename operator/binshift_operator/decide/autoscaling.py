@@ -27,9 +27,8 @@ from binshift_operator.model.autoscaling import Autoscaling, AutoscalingStatus, 
 from binshift_operator.model.reasons import ScalingReason
 from binshift_operator.model.situation import Situation
 from binshift_operator.model.specification import Dataflow
+from binshift_operator.status.summary import NUMBERS_SECONDS
 
-SHOWN_SECONDS: Final = 60.0
-"""Minimum interval between two updates of the figures alone: every watcher of the resource receives each update."""
 UNBOUNDED: Final = "; epochs have no bound, so that a backlog delays moves: set maxEpoch"
 
 
@@ -63,7 +62,7 @@ def autoscale(situation: Situation, memory: ScalingMemory) -> Situation:
     found = replace(found, last_scale=None if last is None else last.last_scale)
     if spec.mode is Mode.AUTO and found.desired != before:
         found = replace(found, last_scale=Scale(before, found.desired, now, found.message))
-    if last is not None and _is_same(found, last) and now - memory.shown_at < SHOWN_SECONDS:
+    if last is not None and _is_same(found, last) and now - memory.shown_at < NUMBERS_SECONDS:
         found = replace(found, message=last.message, recommended=last.recommended or found.recommended)
     else:
         memory.shown_at = now
@@ -126,13 +125,10 @@ def _bound(load: Load) -> str:
 
 def _cannot_start(situation: Situation, replicas: int) -> bool:
     """Whether an executor of those in force has been awaited for too long."""
-    now, most = situation.observed.now, situation.timeouts.registration_wait_seconds
-    return any(slot < replicas and now - since > most for slot, since in situation.before.waiting.items())
+    return any(slot < replicas for slot in situation.overdue(situation.before.waiting))
 
 
 def _is_settled(situation: Situation, replicas: int, *, short: bool) -> bool:
     """Whether the executors in force, as far as they start, own the bins and nothing moves."""
-    target = None if situation.running is None else situation.running.target
-    if target is None or not target.settled or target.owner != situation.dataflow.key.uid:
-        return False
-    return len(target.workers) == replicas or short
+    target = situation.settled_target
+    return target is not None and (len(target.workers) == replicas or short)

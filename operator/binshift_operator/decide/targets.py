@@ -57,9 +57,8 @@ def desired_workers(situation: Situation, planned: Plan, *, late: bool) -> Desir
     target = runtime.target
     taken = frozenset() if target is None else target.workers
     waiting = _waiting(full | planned.surge, taken, runtime, situation)
-    timeout = situation.timeouts.registration_wait_seconds
-    long = {slot for slot, since in waiting.items() if slot in full and now - since > timeout}
-    absent = frozenset(long - runtime.registered)
+    long = situation.overdue(waiting) & full
+    absent = long - runtime.registered
     mine = migrations.is_ours(dataflow, runtime)
     if mine and late and target is not None:
         return DesiredWorkers(target.workers, target.generation, full - target.workers, waiting, absent)

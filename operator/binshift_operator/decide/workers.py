@@ -99,14 +99,12 @@ def _fenced(situation: Situation) -> Step:
 
 def _settling(situation: Situation) -> SettledTarget | None:
     """Since which epoch this dataflow's target has been settled; None if it is not, or unknown."""
-    runtime, last = situation.running, situation.before.settled_target
-    if runtime is None or runtime.target is None or not runtime.target.settled:
+    runtime, target, last = situation.running, situation.settled_target, situation.before.settled_target
+    if runtime is None or target is None:
         return None
-    if runtime.target.owner != situation.dataflow.key.uid:
-        return None  # the target of an earlier dataflow, whose generations are unrelated
-    if last is not None and last.generation == runtime.target.generation and last.epoch <= runtime.epoch:
+    if last is not None and last.generation == target.generation and last.epoch <= runtime.epoch:
         return last
-    return SettledTarget(runtime.target.generation, runtime.epoch)
+    return SettledTarget(target.generation, runtime.epoch)
 
 
 def _rescale_step(

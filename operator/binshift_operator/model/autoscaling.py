@@ -9,7 +9,7 @@ from typing import Any
 
 from binshift.errors import InvalidSettings
 from binshift.worker_need import Policy
-from binshift_operator.model.quantities import duration
+from binshift_operator.model.quantities import seconds_of
 from binshift_operator.model.reasons import ScalingReason
 
 
@@ -89,16 +89,12 @@ def parse_autoscaling(given: Mapping[str, Any], latency_target: float) -> Autosc
         policy = Policy(
             least=int(given.get("minReplicas", usual.least)),
             most=int(given["maxReplicas"]),
-            latency_target=_seconds(given, "latencyTarget", latency_target),
+            latency_target=seconds_of(given, "latencyTarget", latency_target),
             utilization=int(given.get("utilization", 100 * usual.utilization)) / 100,
-            catch_up_seconds=_seconds(given, "catchUp", usual.catch_up_seconds),
-            stabilization_seconds=_seconds(down, "stabilization", usual.stabilization_seconds),
+            catch_up_seconds=seconds_of(given, "catchUp", usual.catch_up_seconds),
+            stabilization_seconds=seconds_of(down, "stabilization", usual.stabilization_seconds),
             down_share=int(down.get("maxPercent", 100 * usual.down_share)) / 100,
         )
     except InvalidSettings as error:
         raise ValueError(f"autoscaling: {error}") from error
     return Autoscaling(mode, policy)
-
-
-def _seconds(given: Mapping[str, Any], name: str, usual: float) -> float:
-    return duration(given[name]) if name in given else usual

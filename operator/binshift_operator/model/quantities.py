@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from decimal import Decimal
-from typing import Final
+from typing import Any, Final
 
 _SUFFIXES: Final = {
     "": Decimal(1),
@@ -46,3 +47,8 @@ def duration(text: str) -> float:
     if not re.fullmatch(r"([0-9]+(\.[0-9]+)?(ms|s|m|h))+", text):
         raise ValueError(f"{text!r} is not a duration such as 500ms, 1s or 1h30m")
     return sum(float(n) * _UNITS[unit] for n, unit in re.findall(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)", text))
+
+
+def seconds_of(given: Mapping[str, Any], name: str, usual: float) -> float:
+    """A duration in a section of a spec, in seconds; ``usual`` if it is not there."""
+    return duration(given[name]) if name in given else usual

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from binshift_operator.model.autoscaling import AutoscalingStatus
-from binshift_operator.model.observed import ObservedRuntime, ObservedState, RunState
+from binshift_operator.model.observed import ObservedRuntime, ObservedState, ObservedTarget, RunState
 from binshift_operator.model.reasons import ProgressingReason
 from binshift_operator.model.specification import Dataflow
 from binshift_operator.model.status import Status
@@ -69,6 +70,17 @@ class Situation:
         runtime = self.observed.runtime
         runs = runtime is not None and runtime.state is RunState.RUNNING and runtime.route_version is not None
         return runtime if runs else None
+
+    @property
+    def settled_target(self) -> ObservedTarget | None:
+        """The runtime's target, if it is settled and of this dataflow: generations of an earlier dataflow are unrelated."""
+        target = None if self.running is None else self.running.target
+        return target if target is not None and target.settled and target.owner == self.dataflow.key.uid else None
+
+    def overdue(self, waiting: Mapping[int, float]) -> frozenset[int]:
+        """The slots that have been waiting for longer than executors are waited for. ``waiting``: as in `Status.waiting`."""
+        now, most = self.observed.now, self.timeouts.registration_wait_seconds
+        return frozenset(slot for slot, since in waiting.items() if now - since > most)
 
     @property
     def suspends(self) -> bool:

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from binshift_operator.model.autoscaling import Autoscaling, parse_autoscaling
 from binshift_operator.model.names import ANNOTATION_PAUSED, DataflowKey
-from binshift_operator.model.quantities import duration
+from binshift_operator.model.quantities import seconds_of
 
 LIVE: Final = frozenset({"replicas", "autoscaling", "migration", "rebalance", "suspend", "maxSurge"})
 """Fields of the spec, at any depth, whose edits need no restart."""
@@ -186,14 +186,10 @@ def _migration(given: Mapping[str, Any]) -> MigrationPolicy:
         strategy=given.get("strategy", usual.strategy),
         batch_size=int(given.get("batchSize", usual.batch_size)),
         pre_copy=bool(given.get("preCopy", usual.pre_copy)),
-        latency_target_seconds=_seconds(given, "latencyTarget", usual.latency_target_seconds),
-        timeout_seconds=_seconds(given, "timeout", usual.timeout_seconds),
+        latency_target_seconds=seconds_of(given, "latencyTarget", usual.latency_target_seconds),
+        timeout_seconds=seconds_of(given, "timeout", usual.timeout_seconds),
         on_timeout=OnTimeout(given.get("onTimeout", usual.on_timeout)),
     )
-
-
-def _seconds(given: Mapping[str, Any], name: str, usual: float) -> float:
-    return duration(given[name]) if name in given else usual
 
 
 def restart_hash(spec: Mapping[str, Any]) -> str:
