@@ -60,7 +60,7 @@ class SnapshotCycle:
     _counted_to: Epoch | None = None
     _bytes: dict[str, Counts] = field(default_factory=dict)
     _urgent_at: dict[tuple[str, Worker], Epoch] = field(default_factory=dict)
-    _newest: dict[str, tuple[IntArray, Index, Epoch]] = field(default_factory=dict)
+    _newest: dict[str, tuple[Index, IntArray]] = field(default_factory=dict)
 
     def slice(self, index: Index, operator: str, worker: Worker) -> BinSet:
         """The bins ``worker`` should write now; empty if it is not time yet. It is for what the log cannot rebuild."""
@@ -89,11 +89,9 @@ class SnapshotCycle:
 
     def _snapshot_epochs(self, index: Index, operator: str) -> IntArray:
         """See `Index`; found once for all workers of a round, as it takes a pass over all snapshots."""
-        found, of, last = self._newest.get(operator, (None, None, None))
-        if found is None or of is not index or last != index.last:
-            found = index.snapshot_epochs(operator)
-            self._newest[operator] = found, index, index.last
-        return found
+        if operator not in self._newest or self._newest[operator][0] is not index:
+            self._newest[operator] = index, index.snapshot_epochs(operator)
+        return self._newest[operator][1]
 
     def _count_deltas(self, index: Index) -> None:
         """Add the deltas of epochs that are new."""
