@@ -15,9 +15,9 @@ from java_stderr import capture_java_stderr
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from binshift.spark.session.jvm import FILE_MANAGER, install
+from binshift.spark.session.checkpoint_files import LOCAL_FILES as OURS
+from binshift.spark.session.jvm import install
 
-OURS = "dev.binshift.LocalCheckpointFiles"
 SPARKS = "org.apache.spark.sql.execution.streaming.checkpointing.FileContextBasedCheckpointFileManager"
 
 
@@ -118,20 +118,6 @@ def test_the_directory_is_made(spark: SparkSession, tmp_path: Path) -> None:
     files = Files(spark, OURS, tmp_path / uuid.uuid4().hex / "checkpoint")
     assert files.manager.createCheckpointDirectory().toString() == f"file:{files.directory}"
     assert files.directory.is_dir()
-
-
-def test_the_users_choice_is_respected(spark: SparkSession) -> None:
-    """A manager that the user has set stays; otherwise binshift's is set while a query starts, and only then."""
-    java = install(spark)
-    with java.checkpoint_files(spark, "/data/clicks"):
-        assert spark.conf.get(FILE_MANAGER) == OURS
-    assert spark.conf.get(FILE_MANAGER, None) is None
-    spark.conf.set(FILE_MANAGER, SPARKS)
-    try:
-        with java.checkpoint_files(spark, "/data/clicks"):
-            assert spark.conf.get(FILE_MANAGER) == SPARKS
-    finally:
-        spark.conf.unset(FILE_MANAGER)
 
 
 def test_being_stopped_is_no_trouble_of_the_disk(spark: SparkSession, tmp_path: Path) -> None:

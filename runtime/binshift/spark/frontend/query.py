@@ -39,7 +39,7 @@ from binshift.spark.jobs.output import Output
 from binshift.spark.jobs.watch import JobWatch
 from binshift.spark.plan.pipeline import Pipeline
 from binshift.spark.plan.template import Templates
-from binshift.spark.session import checkpoint, jvm, progress
+from binshift.spark.session import checkpoint, checkpoint_files, jvm, progress
 from binshift.spark.session.executors import ExecutorView
 from binshift.spark.session.progress import Reports
 from binshift.spark.stages.compiling import compile_program
@@ -208,5 +208,4 @@ class _Parts:
             writer = writer.queryName(self.definition.query_name)
         if self.definition.trigger:
             writer = writer.trigger(**self.definition.trigger)  # type: ignore[arg-type]
-        with self.java.checkpoint_files(self.spark, location):
-            return writer.start()
+        return checkpoint_files.start(self.java, self.spark, writer, location, name)

@@ -15,6 +15,7 @@ import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.python.UserDefinedPythonFunction;
 import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution;
 import org.apache.spark.sql.execution.streaming.runtime.WatermarkTracker;
+import org.apache.spark.sql.streaming.StreamingQuery;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.status.api.v1.ExecutorSummary;
@@ -164,6 +165,10 @@ public class Bridge {
 
   public SourceLimits sourceLimits(SparkSession session, String query, long first) {
     return new SourceLimits(session, query, first);
+  }
+
+  public void awaitSource(String source, StreamingQuery query) throws InterruptedException {
+    NudgeSource.await(source, query);
   }
 
   public void wakeUp(String source, boolean requireFinalEpoch) {

@@ -18,6 +18,7 @@ import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.connector.read.streaming.Offset;
 import org.apache.spark.sql.connector.read.streaming.ReadLimit;
 import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
+import org.apache.spark.sql.streaming.StreamingQuery;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -32,6 +33,21 @@ public class NudgeSource implements TableProvider {
   private static final ConcurrentHashMap OFFSETS = new ConcurrentHashMap();
   private static final ConcurrentHashMap REQUIRED = new ConcurrentHashMap();
   private static final ConcurrentHashMap DUE = new ConcurrentHashMap();
+  private static final Set MADE = ConcurrentHashMap.newKeySet();
+  /** How often a waiting thread checks whether the query has failed before it made its sources. */
+  private static final long CHECK_MS = 100L;
+
+  /** Wait until the query of that name has made this source, which is its last one, or has ended. */
+  public static synchronized void await(String name, StreamingQuery query) throws InterruptedException {
+    while (!MADE.contains(name) && query.isActive()) {
+      NudgeSource.class.wait(CHECK_MS);
+    }
+  }
+
+  private static synchronized void made(String name) {
+    MADE.add(name);
+    NudgeSource.class.notifyAll();
+  }
 
   public static synchronized long wakeUp(String name, boolean requireFinalEpoch) {
     Long before = (Long) OFFSETS.get(name);
@@ -63,6 +79,7 @@ public class NudgeSource implements TableProvider {
   /** The query of that name has ended. */
   public static synchronized void forget(String name) {
     DUE.remove(name);
+    MADE.remove(name);
     OFFSETS.remove(name);
     REQUIRED.remove(name);
   }
@@ -117,6 +134,7 @@ public class NudgeSource implements TableProvider {
     }
 
     public MicroBatchStream toMicroBatchStream(String checkpointLocation) {
+      made(name);
       return new NudgeStream(name);
     }
   }

@@ -29,7 +29,6 @@ from binshift.spark.session.java_classes import compiled
 NUDGE_FORMAT = "dev.binshift.NudgeSource"
 STAGED_FILES = "dev.binshift.StagedFiles"
 COMMIT_PROTOCOL = "spark.sql.sources.commitProtocolClass"
-FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 
 Filling = Sequence[tuple[DataFrame, DataFrame]]
 """Holes of a template, and the frames with their rows."""
@@ -47,6 +46,8 @@ class Jvm:
         spark.sql(f"ADD JAR '{compiled(self._jvm)}'")
         self.bridge: Any = self._class("dev.binshift.Bridge").newInstance()
         """What Python calls."""
+        self.starting = threading.Lock()
+        """Held while a stream starts with a conf of its own; threads share their session."""
         self._functions: dict[tuple[str, ...], Any] = {}
 
     def _class(self, name: str) -> Any:
@@ -165,19 +166,6 @@ class Jvm:
         """Let this thread's Java thread sleep until it is interrupted; Spark interrupts a query's thread when it stops the query."""
         with suppress(Py4JJavaError):
             self._jvm.java.lang.Thread.sleep(round(1000 * seconds))
-
-    @contextmanager
-    def checkpoint_files(self, spark: SparkSession, location: str) -> Iterator[None]:
-        """Queries started here use `LocalCheckpointFiles`, unless the user chose another class or the checkpoint is on S3."""
-        with _lock:
-            if location.startswith("s3") or spark.conf.get(FILE_MANAGER, None) is not None:
-                yield
-                return
-            spark.conf.set(FILE_MANAGER, "dev.binshift.LocalCheckpointFiles")
-            try:
-                yield
-            finally:
-                spark.conf.unset(FILE_MANAGER)
 
     @contextmanager
     def staged_files(self, spark: SparkSession) -> Iterator[None]:
