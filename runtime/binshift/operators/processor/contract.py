@@ -6,9 +6,10 @@ state through `States`. A new instance of a processor is opened in every run of 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 import pyarrow as pa
 
@@ -22,6 +23,10 @@ from binshift.operators.processor.values import Values
 StateOf = Values | Lists | Maps
 
 
+DELETED_VARIABLES: Final = "numDeletedStateVars"
+"""Spark's custom metric of the variables that a processor has deleted in ``init``."""
+
+
 @dataclass(frozen=True)
 class States:
     """The state of the key whose turn it is.
@@ -31,12 +36,14 @@ class States:
         variables: by name.
         timers: of the key; None if the processor has no time.
         watermark_ms: the watermark of this epoch, milliseconds since 1970; 0 before the first.
+        counts: by the names of Spark's custom metrics.
     """
 
     turn: Turn
     variables: Mapping[str, StateOf]
     timers: Timers | None
     watermark_ms: int
+    counts: Counter[str]
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,15 @@ from binshift.operators.contract import BIN_COLUMN, EpochContext, EpochState, Wa
 from binshift.operators.expiry import on_time
 from binshift.operators.grouping import bin_groups, one_batch, run_starts
 from binshift.operators.processor.adopting import adopt_rows
-from binshift.operators.processor.contract import Calls, Firing, InputGroup, StateOf, States, UserProcessor
+from binshift.operators.processor.contract import (
+    DELETED_VARIABLES,
+    Calls,
+    Firing,
+    InputGroup,
+    StateOf,
+    States,
+    UserProcessor,
+)
 from binshift.operators.processor.keygroup import KeyGroup, Turn
 from binshift.operators.processor.latecheck import none_late
 from binshift.operators.processor.lists import Lists
@@ -40,7 +48,7 @@ INITIAL_COLUMN = "__initial"
 """Input column of an epoch with an initial state: whether a row belongs to that."""
 
 COUNTED = (
-    *("numRegisteredTimers", "numDeletedTimers", "numExpiredTimers"),
+    *("numRegisteredTimers", "numDeletedTimers", "numExpiredTimers", DELETED_VARIABLES),
     *(f"num{kind}State{ttl}Vars" for kind in ("Value", "List", "Map") for ttl in ("", "WithTTL")),
 )
 """Custom metrics of Spark that an epoch of a processor always has."""
@@ -129,7 +137,7 @@ class _Epoch:
         self._timers = None if operator.time is TimeMode.NONE else Timers(self._view, turn, state.counts)
         state.counts.update(dict.fromkeys(COUNTED, 0))
         state.counts.update(_counted(each) for each in operator.variables)
-        self._states = States(turn, self._variables, self._timers, context.watermark_ms)
+        self._states = States(turn, self._variables, self._timers, context.watermark_ms, state.counts)
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         calls = self._operator.user.open(self._states)

@@ -10,7 +10,7 @@ from pyspark.sql.streaming.stateful_processor import ListState, MapState, ValueS
 from pyspark.sql.types import Row, StructType
 
 from binshift.invariants import invariant
-from binshift.operators.processor.contract import StateOf, States
+from binshift.operators.processor.contract import DELETED_VARIABLES, StateOf, States
 from binshift.operators.processor.lists import Lists
 from binshift.operators.processor.maps import Maps
 from binshift.operators.processor.operator import TimeMode
@@ -71,7 +71,9 @@ class TaskHandle(Handle):
         return self._made(Map(name, maps, self._schema(user_key), self._schema(schema)))
 
     def _forget(self, name: str) -> None:
-        for each in self._states_made.pop(name, ()):
+        made = self._states_made.pop(name, [])
+        self._states.counts[DELETED_VARIABLES] += len(made)
+        for each in made:
             each.forget()
 
     def _made(self, state: Made) -> Made:
