@@ -23,12 +23,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pyspark
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrameReader, SparkSession
 from pyspark.testing.sqlutils import ReusedSQLTestCase
 
 from binshift.errors import Unsupported
 from binshift.settings import ENABLED_CONF
 from binshift.spark.frontend.writer import StatefulStreamWriter
+from binshift.spark.reading.sources import METADATA_FORMAT, STATE_FORMAT
 from conformance.cluster import sessions
 
 SUITES = (
@@ -46,6 +47,8 @@ SUITES = (
 
 SAME, DIFFERENT, REFUSED, UNTESTED = "same", "different", "refused", "fails on Spark"
 TRACE_LINES = 3
+STATE_SOURCES = {"statestore": STATE_FORMAT, "state-metadata": METADATA_FORMAT}
+"""Spark's sources of the state in its own checkpoints, and those of the state in binshift's."""
 
 
 @dataclass
@@ -151,14 +154,39 @@ def _flat(suite: Iterable[unittest.TestCase | unittest.TestSuite]) -> Iterator[u
 
 
 def use(session: SparkSession, folder: Path) -> None:
-    """Let the tests run in the application of ``session``, which outlives them, with their files in a folder."""
+    """Let the tests run in the application of ``session``, which outlives them, with their conf, and their files in a folder."""
     base: Any = ReusedSQLTestCase
+
+    before: dict[str, str | None] = {}
 
     def begin(case: Any) -> None:
         case.sc, case.spark = session.sparkContext, session
         case.tempdir = SimpleNamespace(name=str(folder / case.__name__))
+        wanted = {name: value for name, value in case.conf().getAll() if session.conf.isModifiable(name)}
+        before.update({name: session.conf.get(name, None) for name in wanted})
+        for name, value in wanted.items():
+            session.conf.set(name, value)
 
-    base.setUpClass, base.tearDownClass = classmethod(begin), classmethod(lambda case: None)
+    def end(_: Any) -> None:
+        for name, value in before.items():
+            if value is None:
+                session.conf.unset(name)
+            else:
+                session.conf.set(name, value)
+        before.clear()
+
+    base.setUpClass, base.tearDownClass = classmethod(begin), classmethod(end)
+
+
+def read_own_state(session: SparkSession) -> None:
+    """Let tests that read the state of their queries read it from binshift's log, unless Spark runs them."""
+    chosen = DataFrameReader.format
+
+    def format(reader: DataFrameReader, source: str) -> DataFrameReader:
+        ours = session.conf.get(ENABLED_CONF) == "true"
+        return chosen(reader, STATE_SOURCES.get(source, source) if ours else source)
+
+    DataFrameReader.format = format  # type: ignore[method-assign,assignment]
 
 
 def unpack(folder: Path) -> None:
@@ -177,6 +205,7 @@ def main(named: Sequence[str]) -> int:
         with sessions(Path(name) / "cluster", cluster=True) as made:
             session = made.binshift()
             use(session, Path(name))
+            read_own_state(session)
             comparison = Comparison(session)
             comparison.started.watch()
             count: Counter[str] = Counter()
