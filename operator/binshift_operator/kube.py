@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final, Protocol, TypeAlias
 from urllib.parse import urlencode
@@ -35,6 +35,7 @@ BUSY_CHARACTERS_MAX: Final = 500
 APPLY: Final = "application/apply-patch+yaml"
 MERGE: Final = "application/merge-patch+json"
 JSON: Final = "application/json"
+REVIEW: Final = "SelfSubjectAccessReview"
 VERBS: Final = {
     "create": ("POST", JSON),
     "apply": ("PATCH", APPLY),
@@ -51,7 +52,9 @@ PATHS: Final = {
     "ServiceAccount": ("/api/v1", "serviceaccounts"),
     "PersistentVolumeClaim": ("/api/v1", "persistentvolumeclaims"),
     "Event": ("/api/v1", "events"),
+    "Node": ("/api/v1", "nodes"),
     "Lease": ("/apis/coordination.k8s.io/v1", "leases"),
+    REVIEW: ("/apis/authorization.k8s.io/v1", "selfsubjectaccessreviews"),
     "StatefulSet": ("/apis/apps/v1", "statefulsets"),
     "NetworkPolicy": ("/apis/networking.k8s.io/v1", "networkpolicies"),
     "PodDisruptionBudget": ("/apis/policy/v1", "poddisruptionbudgets"),
@@ -115,17 +118,26 @@ class Kube:
         return None if status == 404 else _parse(status, body)
 
     def list(self, kind: str, namespace: str | None, selector: str = "", fields: str = "") -> list[Object]:
-        """All objects of a kind that match the label and field selectors, page by page; no namespace: of all namespaces."""
-        found: list[Object] = []
+        """All objects of a kind that match the label and field selectors; no namespace: of all namespaces."""
+        return [each for page in self.pages(kind, namespace, selector, fields) for each in page]
+
+    def pages(
+        self, kind: str, namespace: str | None, selector: str = "", fields: str = ""
+    ) -> Iterator[Sequence[Object]]:
+        """The same page by page: large objects are not all in memory at once."""
         given = {"limit": str(LIST_MAX), "labelSelector": selector, "fieldSelector": fields}
         query = {name: value for name, value in given.items() if value}
-        while True:
+        while query.get("continue") != "":
             page = _parse(*self._request("GET", path_of(kind, namespace), query, None, ""))
-            found += page.get("items") or []
-            following = (page.get("metadata") or {}).get("continue")
-            if not following:
-                return found
-            query["continue"] = following
+            yield page.get("items") or []
+            query["continue"] = (page.get("metadata") or {}).get("continue") or ""
+
+    def may(self, verb: str, kind: str) -> bool:
+        """Whether the API server grants this process a verb on a kind of the core group, in the whole cluster."""
+        attributes = {"resourceAttributes": {"verb": verb, "resource": PATHS[kind][1]}}
+        review = {"kind": REVIEW, "apiVersion": "authorization.k8s.io/v1", "spec": attributes}
+        found = _parse(*self._request("POST", path_of(REVIEW, None), {}, review, JSON))
+        return bool((found.get("status") or {}).get("allowed"))
 
     def create(self, manifest: Object) -> Object:
         """Create an object; `Changed` if it exists."""

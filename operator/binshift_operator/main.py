@@ -25,6 +25,8 @@ from binshift_operator.errors import InvalidConfiguration, Unreachable
 from binshift_operator.kube import Kube, ServerConnection
 from binshift_operator.leader_election import AlwaysLeader, LeaderElector
 from binshift_operator.metrics import OperatorMetrics
+from binshift_operator.model.node_taints import Taints
+from binshift_operator.nodes import Nodes
 from binshift_operator.observe import Observer
 from binshift_operator.probes import ProbeServer
 from binshift_operator.reconcile import Reconciler
@@ -75,7 +77,8 @@ def main(environment: Mapping[str, str]) -> int:
     elector = make_elector(configuration, Kube(connection))
     heartbeats = Heartbeats()
     kube = Kube(connection, metrics.record_write, elector.is_leader, heartbeats.beat)
-    reconciler = make_reconciler(configuration, kube, metrics)
+    nodes = Nodes()
+    reconciler = make_reconciler(configuration, kube, metrics, nodes)
     elector.on_change = leadership_handler(reconciler, metrics)
     queue = WorkQueue(time.monotonic)
     many = configuration.namespaces, configuration.resync_seconds, configuration.workers, configuration.selector
@@ -83,11 +86,13 @@ def main(environment: Mapping[str, str]) -> int:
     probes = ProbeServer(configuration.http_port, controller.liveness_problem, controller.readiness_problem, collected)
     probes.start()
     elector.start()
+    on_event = event_handler(reconciler, queue)
+    on_node = node_handler(nodes, reconciler, on_event) if nodes.load(kube) else None
     controller.start()
     log.info("serving dataflows in %s", ", ".join(configuration.namespaces) or "all namespaces")
     try:
         kopf.run(
-            registry=watching.registry(event_handler(reconciler, queue), configuration.selector),
+            registry=watching.registry(on_event, configuration.selector, on_node),
             clusterwide=not configuration.namespaces,
             namespaces=configuration.namespaces,
             standalone=True,
@@ -110,11 +115,12 @@ def make_elector(configuration: Configuration, kube: Kube) -> LeaderElector | Al
     )
 
 
-def make_reconciler(configuration: Configuration, kube: Kube, metrics: OperatorMetrics) -> Reconciler:
+def make_reconciler(configuration: Configuration, kube: Kube, metrics: OperatorMetrics, nodes: Nodes) -> Reconciler:
     """The reconciler with its components."""
+    where, name = (configuration.address, configuration.render_context), configuration.name
     return Reconciler(
         kube,
-        Observer(kube, configuration.address, configuration.render_context, time.time, operator=configuration.name),
+        Observer(kube, *where, time.time, operator=name, going=nodes.going),
         Actor(kube, configuration.name),
         configuration.timeouts,
         metrics,
@@ -145,6 +151,19 @@ def event_handler(reconciler: Reconciler, queue: WorkQueue) -> Callable[[ObjectK
         queue.add(key)
 
     return on_event
+
+
+def node_handler(
+    nodes: Nodes, reconciler: Reconciler, on_event: Callable[[ObjectKey], None]
+) -> Callable[[str, Taints], None]:
+    """The callback for a watch event of a node: only if it is about to go, or is no longer, an event of the dataflows that it concerns."""
+
+    def on_node(name: str, taints: Taints) -> None:
+        if nodes.update(name, taints):
+            for key in reconciler.on_node(name):
+                on_event(key)
+
+    return on_node
 
 
 def run() -> None:

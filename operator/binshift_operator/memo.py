@@ -93,6 +93,8 @@ class Memo:
     cached: CachedObservation | None = None
     secrets_hash: str = ""
     scaling: ScalingMemory = field(default_factory=ScalingMemory)
+    nodes: frozenset[str] = frozenset()
+    """The nodes of its executors, as last observed."""
 
     def record_failure(self, name: str, error: str, *, permanent: bool) -> None:
         """Record that a write has failed."""

@@ -21,6 +21,7 @@ from binshift_operator.errors import Forbidden, OperatorError, TimedOut, Unreach
 from binshift_operator.kube import Kube, Object
 from binshift_operator.memo import CONTROL_BACKOFF_SECONDS, CachedObservation, ControlBackoff, Memo
 from binshift_operator.model.names import CONTROL_TOKEN, LABEL_UID, Child, DataflowKey
+from binshift_operator.model.node_taints import Taints
 from binshift_operator.model.observed import (
     ChildState,
     MissingPods,
@@ -69,7 +70,7 @@ class Observer:
         render_context: see `children.RenderContext`.
         clock: seconds since 1970.
         connect: makes the client of a control API, from its URL and token.
-        operator: see `Actor`.
+        operator: see `Actor`; ``going``: the taints by which a node is about to go, by its name.
     """
 
     kube: Kube
@@ -78,6 +79,7 @@ class Observer:
     clock: Callable[[], float]
     connect: Callable[[str, str], DriverClient] = DriverClient
     operator: str = ""
+    going: Callable[[str], Taints] = lambda node: ()
 
     def observe(self, dataflow: Dataflow, memo: Memo) -> Observation:
         """Observe everything; ``memo``: of earlier reconciliations, is updated.
@@ -218,7 +220,7 @@ class Observer:
 
     def _pods(self, key: DataflowKey, now: float) -> tuple[Pod, ...]:
         found = self.kube.list("Pod", key.namespace, f"{LABEL_UID}={key.uid}")
-        return tuple(parse_pod(each, now) for each in found)
+        return tuple(parse_pod(each, now, self.going) for each in found)
 
 
 def _last_seen(event: Object) -> str:

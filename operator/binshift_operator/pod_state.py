@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from binshift_operator.model import names
 from binshift_operator.model.messages import truncate
+from binshift_operator.model.node_taints import Taints, reason_to_leave
 from binshift_operator.model.observed import Pod, PodState
 from binshift_operator.model.tracebacks import cause_first
 from binshift_operator.status_codec import parse_time
@@ -24,9 +25,10 @@ RECOVERED_SECONDS: Final = 120.0
 """A container that has run for this long since then is no longer reported."""
 
 
-def parse_pod(found: Mapping[str, Any], now: float) -> Pod:
-    """The pod in an object of the API server; ``now`` in seconds since 1970."""
-    meta, status = found["metadata"], found.get("status") or {}
+def parse_pod(found: Mapping[str, Any], now: float, going: Callable[[str], Taints] = lambda node: ()) -> Pod:
+    """The pod in an object of the API server; ``now`` in seconds since 1970; ``going``: the taints by which a node is about to go."""
+    meta, spec, status = found["metadata"], found.get("spec") or {}, found.get("status") or {}
+    node = str(spec.get("nodeName") or "")
     annotations = meta.get("annotations") or {}
     conditions = {each["type"]: each for each in status.get("conditions") or ()}
     grace = float(meta.get("deletionGracePeriodSeconds") or 0)
@@ -49,6 +51,8 @@ def parse_pod(found: Mapping[str, Any], now: float) -> Pod:
         message=truncate(message, 900),
         state_since=_since(state, conditions, meta),
         ip=str(status.get("podIP") or ""),
+        node=node,
+        leaves=reason_to_leave(going(node), spec.get("tolerations") or ()),
         operator_version=annotations.get(names.ANNOTATION_VERSION, ""),
         created_at=parse_time(meta["creationTimestamp"]) if "creationTimestamp" in meta else None,
     )

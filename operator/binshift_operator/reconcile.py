@@ -74,6 +74,10 @@ class Reconciler:
         """Read everything in the next reconciliation of a dataflow, as it may have changed. Called from any thread."""
         self._invalidated.add((namespace, name))
 
+    def on_node(self, node: str) -> list[tuple[str, str]]:
+        """The dataflows with executors on a node, as last observed. Called from any thread."""
+        return [key for key, memo in tuple(self._memos.items()) if node in memo.nodes]
+
     def reconcile(self, namespace: str, name: str) -> Result:
         """Reconcile a dataflow once.
 
@@ -153,6 +157,7 @@ class Reconciler:
         return observation, decision
 
     def _decide_on(self, observation: Observation, before: Status, memo: Memo) -> Decision:
+        memo.nodes = frozenset(pod.node for pod in observation.state.executors)
         return decide(observation.dataflow, observation.state, before, self.timeouts, memo.scaling)
 
     def _take_invalidation(self, key: DataflowKey) -> bool:

@@ -148,7 +148,14 @@ def _read_waiting(found: Iterable[Mapping[str, Any]]) -> dict[int, float]:
 AWAITING: Final = Record(Awaiting, (Field("reason", "reason", str), _time("since", "since")))
 MOVING: Final = Record(Moving, (Field("generation", "generation", int), _time("since", "since")))
 TARGET: Final = Record(SettledTarget, (Field("generation", "generation", int), Field("epoch", "settledEpoch", int)))
-ROLLOUT: Final = Record(RolloutStatus, (Field("updated", "updated", int), Field("total", "total", int)))
+ROLLOUT: Final = Record(
+    RolloutStatus,
+    (
+        Field("updated", "updated", int),
+        Field("total", "total", int),
+        Field("leaving_nodes", "leavingNodes", lambda names: tuple(map(str, names)), list, omit_empty=True),
+    ),
+)
 SCALE: Final = Record(
     Scale,
     (Field("before", "from", int), Field("after", "to", int), _time("at", "at"), Field("message", "message", str)),

@@ -21,6 +21,7 @@ from binshift_operator.model.names import (
     PLURAL,
     VERSION,
 )
+from binshift_operator.model.node_taints import Taints, going_taints
 from binshift_operator.work_queue import ObjectKey
 
 PREFIX = f"operator.{GROUP}"
@@ -36,8 +37,14 @@ CHILD_LABELS = {LABEL_MANAGED_BY: FIELD_MANAGER}
 """The label of all children."""
 
 
-def registry(on_event: Callable[[ObjectKey], None], selector: str = "") -> kopf.OperatorRegistry:
-    """The handlers; each calls ``on_event`` with the dataflow of the event. ``selector``: label selector of the watched dataflows."""
+def registry(
+    on_event: Callable[[ObjectKey], None], selector: str = "", on_node: Callable[[str, Taints], None] | None = None
+) -> kopf.OperatorRegistry:
+    """The handlers; each calls ``on_event`` with the dataflow of the event.
+
+    ``selector``: label selector of the watched dataflows. ``on_node``: called with each node of an event, and the taints by which it is about
+    to go; None: nodes are not watched. A watch without the right to it would end the process.
+    """
     handlers = kopf.OperatorRegistry()
     known: dict[str, tuple[int, bool, str]] = {}
 
@@ -58,7 +65,13 @@ def registry(on_event: Callable[[ObjectKey], None], selector: str = "") -> kopf.
         if LABEL_INSTANCE in labels:
             on_event((namespace or "", labels[LABEL_INSTANCE]))
 
+    async def on_node_event(name: str | None, spec: Any, type: Any, **_: Any) -> None:
+        if on_node is not None:
+            on_node(name or "", () if type == "DELETED" else going_taints(spec))
+
     kopf.on.event(GROUP, VERSION, PLURAL, id="dataflow", registry=handlers)(on_dataflow_event)
+    if on_node is not None:
+        kopf.on.event("", "v1", "nodes", id="nodes", registry=handlers)(on_node_event)
     for resource in CHILDREN:
         kopf.on.event(resource, id=resource, labels=CHILD_LABELS, registry=handlers)(on_child_event)
     kopf.on.startup(id="configure", registry=handlers)(partial(configure, selector=selector))

@@ -80,7 +80,7 @@ class SimCluster:
     def fork(self) -> SimCluster:
         """Another cluster in the same state, with an operator of its own."""
         parts = (self.server.objects, self.server.version, self.log, self.queries, self.secrets, self.now)
-        other, copies = SimCluster(), copy.deepcopy(parts)
+        other, copies = type(self)(), copy.deepcopy(parts)
         other.server.objects, other.server.version, other.log, other.queries, other.secrets, other.now = copies
         other.heard = other.now
         return other

@@ -11,7 +11,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from binshift_operator.kube import PATHS
+from binshift_operator.errors import Unreachable
+from binshift_operator.kube import PATHS, REVIEW, path_of
 
 Object = dict[str, Any]
 KINDS = {(root, plural): kind for kind, (root, plural) in PATHS.items()}
@@ -38,14 +39,12 @@ class SimServer:
     def __init__(self, clock: Callable[[], float]) -> None:
         self.clock = clock
         self.objects: dict[tuple[str, str, str], Object] = {}
-        self.version = 0
         self.writes: list[str] = []
         self.crash_after: int | None = None
-        self.down = False
+        self.version, self.down = 0, False
         self.deleting: Callable[[Object], None] = lambda found: None
         self.webhook: Callable[[str, Object], None] = lambda kind, found: None
-        self.refusing: dict[str, tuple[int, str]] = {}
-        self.unreadable: set[str] = set()
+        self.refusing, self.unreadable = dict[str, tuple[int, str]](), set[str]()
         self.requests: list[str] = []
         self.changed: Callable[[str], None] = lambda kind: None
 
@@ -55,8 +54,6 @@ class SimServer:
         self, method: str, path: str, query: Mapping[str, str], body: Object | None, content_type: str
     ) -> tuple[int, bytes]:
         """See `binshift_operator.kube.Requests`."""
-        from binshift_operator.errors import Unreachable
-
         if self.down:
             raise Unreachable("the API server is away")
         self.requests.append(f"{method} {path}")
@@ -67,6 +64,9 @@ class SimServer:
                 return status, json.dumps({"message": message}).encode()
         if query.get("dryRun"):
             return 200, b"{}"
+        if path == path_of(REVIEW, None):  # of a right in the whole cluster; without "watch", nothing can be watched
+            refused = self.unreadable & {"/nodes", (body or {})["spec"]["resourceAttributes"]["verb"]}
+            return 201, json.dumps({"status": {"allowed": not refused}}).encode()
         status, answer = self._answer(method, path, dict(query), body, content_type)
         if method != "GET" and status < 400:
             self.count(f"{method} {path}")

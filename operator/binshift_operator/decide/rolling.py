@@ -1,4 +1,6 @@
-"""Rolls the executors: replaces those of another executor class one after the other, while the query runs.
+"""Rolls the executors: replaces the outdated ones one after the other, while the query runs.
+
+An executor is outdated if it is of another executor class, or on a node that is about to go: its next pod is scheduled elsewhere.
 
 One executor more than the spec's, the *surge*, is made from the new template and takes over the bins of slot 0. Slot 0 is then empty,
 its pod is deleted, and it returns on the new template to take over the bins of slot 1, and so on; last, the bins of the surge go to the
@@ -15,9 +17,12 @@ Once no executor of the spec's slots is outdated, the plan is the spec's, and th
 
 An outdated executor that cannot run and holds nothing is deleted at once.
 
-A surge that has no room in time, on the nodes or in a quota, is given up for as long as executors are outdated: each slot's bins then go to
-the other slots, and return. `executor.maxSurge: 0` has the same effect. A single executor has no others: it waits for its surge, and
-without one it is replaced by a restart.
+A surge that has no room in time, on the nodes or in a quota, is given up for as long as executors are of another class: each slot's bins
+then go to the other slots, and return. `executor.maxSurge: 0` has the same effect. A single executor has no others: it waits for its surge,
+and without one it is replaced by a restart.
+
+Where only nodes are about to go, no surge is given up: what an executor leaves behind on such a node is no room for the next one. Nothing
+moves without room, an eviction drains the executor as ever, and a roll ends once its node stays. No node leads to a restart.
 """
 
 from __future__ import annotations
@@ -41,6 +46,8 @@ STEPS = frozenset(
     }
 )
 """What is awaited in each step of a roll; other reasons have nothing to do with it."""
+NODES_SHOWN_MAX = 8
+"""How many nodes the status names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,34 +94,49 @@ def plan(situation: Situation) -> Plan:
     """The next step of a roll, or the spec if no executor is outdated or nothing is known of the bins."""
     replicas, runtime = situation.dataflow.replicas, situation.running
     outdated = _outdated(situation)
-    if runtime is None or not any(slot < replicas for slot in outdated):
+    if runtime is None or not any(slot < replicas for slot in outdated) or not is_possible(situation):
         return Plan(frozenset(range(replicas)), replicas)
     surge = frozenset(range(replicas, replicas + _surge_max(situation)))
-    slots = frozenset(range(replicas)) | (frozenset() if _is_given_up(situation, runtime) else surge)
-    chosen = _choose(slots, slots & outdated.keys(), situation, runtime)
+    other_class = {slot for slot in _of_other_class(situation) if slot < replicas}
+    given_up = bool(other_class) and _is_given_up(situation, runtime)
+    slots = frozenset(range(replicas)) | (frozenset() if given_up else surge)
+    next_slot = min(other_class if given_up else slots & outdated.keys())
+    chosen = _choose(slots, slots & outdated.keys(), next_slot, situation, runtime)
     idle = (pod for slot, pod in outdated.items() if slot not in runtime.registered | runtime.holding)
     broken = tuple(pod for pod in idle if pod.state is not PodState.FINE)
     return Plan(slots - {chosen}, len(slots), outdated.get(chosen), surge, rolls=True, broken=broken)
 
 
-def _choose(slots: frozenset[int], outdated: frozenset[int], situation: Situation, runtime: ObservedRuntime) -> int:
-    """The slot that should hold no bins: see the table above."""
+def _choose(
+    slots: frozenset[int], outdated: frozenset[int], next_slot: int, situation: Situation, runtime: ObservedRuntime
+) -> int:
+    """The slot that should hold no bins: see the table above. ``next_slot``: the next one whose bins move."""
     outside = slots - (frozenset() if runtime.target is None else runtime.target.workers)
     if leaving := outside & outdated:
         return min(leaving)
     starting = outside - _updated(situation, runtime)
-    return max(starting) if starting else min(outdated)
+    return max(starting) if starting else next_slot
 
 
 def _updated(situation: Situation, runtime: ObservedRuntime) -> frozenset[int]:
-    """The slots with a registered executor of the new template."""
+    """The slots with a registered executor that is not outdated."""
     ready = {pod.slot for pod in situation.observed.executors if pod.ready and pod.deleting_since is None}
     return frozenset(ready & runtime.registered) - _outdated(situation).keys()
 
 
 def _outdated(situation: Situation) -> dict[int, Pod]:
     """The outdated executors by slot."""
+    return _of_other_class(situation) | {pod.slot: pod for pod in _leaving(situation)}
+
+
+def _of_other_class(situation: Situation) -> dict[int, Pod]:
+    """The executors of another executor class by slot."""
     return {pod.slot: pod for pod in stopping.outdated_pods(situation) if not pod.is_driver}
+
+
+def _leaving(situation: Situation) -> list[Pod]:
+    """The executors on nodes that are about to go."""
+    return [pod for pod in situation.observed.executors if pod.leaves and pod.deleting_since is None]
 
 
 def _surge_max(situation: Situation) -> int:
@@ -151,7 +173,9 @@ def progress(situation: Situation, planned: Plan, *, settled: bool) -> RolloutSt
     if not planned.rolls and (last is None or settled):
         return None
     slots = range(situation.dataflow.replicas)
-    return RolloutStatus(len(_updated(situation, runtime) & frozenset(slots)), len(slots))
+    nodes = sorted({pod.node for pod in _leaving(situation)}) if planned.rolls else []
+    updated = len(_updated(situation, runtime) & frozenset(slots))
+    return RolloutStatus(updated, len(slots), tuple(nodes[:NODES_SHOWN_MAX]))
 
 
 def explain(
@@ -162,5 +186,13 @@ def explain(
         return reason, message
     if Child.EXECUTORS.value in situation.observed.refusals:
         return ProgressingReason.SPEC, stopping.TEMPLATES_REFUSED
+    nodes = {pod.node: f"{pod.node} ({pod.leaves})" for pod in _leaving(situation) if pod.node in rollout.leaving_nodes}
+    leave = f"executors leave {', '.join(map(nodes.__getitem__, sorted(nodes)))}; " if nodes else ""
     done = f"{rollout.updated} of {rollout.total} executors are updated"
-    return ProgressingReason.ROLLING_EXECUTORS, f"{done}; {message}"
+    return ProgressingReason.ROLLING_EXECUTORS, f"{leave}{done}; {message}"
+
+
+def why_deleted(pod: Pod) -> str:
+    """Why an outdated executor is deleted."""
+    going = f"its node {pod.node} is about to go ({pod.leaves})"
+    return f"it holds no bins, and {going if pod.leaves else 'the spec has another template for executors'}"

@@ -36,7 +36,7 @@ class DesiredWorkers:
         generation: of the target.
         spare: slots of the spec that are not waited for.
         waiting: see `Status.waiting`.
-        absent: slots that have had no executor and no bins for longer than the timeout.
+        absent: slots, that of a surge included, that have had no executor and no bins for longer than the timeout.
         exhausted: whether this generation has no revision left for another target.
     """
 
@@ -56,9 +56,10 @@ def desired_workers(situation: Situation, planned: Plan, *, late: bool) -> Desir
         return DesiredWorkers(full, first, frozenset(), _continued(situation), frozenset())
     target = runtime.target
     taken = frozenset() if target is None else target.workers
-    waiting = _waiting(full | planned.surge, taken, runtime, situation)
-    long = situation.overdue(waiting) & full
-    absent = long - runtime.registered
+    processes = frozenset(range(planned.processes))
+    waiting = _waiting(full | planned.surge | (processes - runtime.registered), taken, runtime, situation)
+    overdue = situation.overdue(waiting)
+    long, absent = overdue & full, (overdue & processes) - runtime.registered
     mine = migrations.is_ours(dataflow, runtime)
     if mine and late and target is not None:
         return DesiredWorkers(target.workers, target.generation, full - target.workers, waiting, absent)

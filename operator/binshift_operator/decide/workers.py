@@ -8,7 +8,7 @@ whose ordinals are the slots. It adds four things:
 - *Executors that hold bins.* On resume, executors are started for all slots that last held bins, in the spec or not, because the
   first epoch needs them. The runtime then reports what each of them holds, and those beyond the spec are drained as usual.
 - *Migrations that time out or fail.* See `migrations`.
-- *Executors of an earlier executor class.* See `rolling`.
+- *Executors of an earlier executor class, or on nodes that are about to go.* See `rolling`.
 """
 
 from __future__ import annotations
@@ -81,12 +81,13 @@ def run(situation: Situation) -> Step:
 
 
 def _replacements(situation: Situation, planned: Plan, step: RescaleStep) -> tuple[DeletePod, ...]:
-    """Delete outdated executors that hold nothing, if they return on the new template."""
+    """Delete outdated executors that hold nothing, if they return on the spec's template."""
     pods = planned.broken if step.replaced is None else {*planned.broken, step.replaced}
     if not rolling.can_return(situation):
         return ()
-    why = "it holds no bins, and the spec has another template for executors"
-    return tuple(DeletePod(pod.name, pod.uid, why) for pod in sorted(pods, key=lambda pod: pod.slot))
+    return tuple(
+        DeletePod(pod.name, pod.uid, rolling.why_deleted(pod)) for pod in sorted(pods, key=lambda pod: pod.slot)
+    )
 
 
 def _fenced(situation: Situation) -> Step:

@@ -97,12 +97,11 @@ class Pod:
         slot: its ordinal.
         deleting_since: when its deletion was requested; None if it was not.
         grace_seconds: of that deletion.
-        finalizers: of other controllers; binshift sets none on its pods.
-        node_lost: whether it was deleted for a taint of its node, such as that of an unreachable node.
+        finalizers: of other controllers; ``node_lost``: whether it was deleted for a taint of its node, as that of an unreachable one.
         spec_hash, dataflow_hash, keys_hash: the restart class, its dataflow class, and the Secret that it was created for.
-        ready: as reported by the kubelet.
-        state, message: its problem, and the message of the scheduler, the kubelet or the container.
-        state_since, created_at: None if unknown; ``ip``: empty while it has none.
+        state, message: its problem, and the message of the scheduler, the kubelet or the container; ``ready``: by the kubelet.
+        state_since, created_at: None if unknown; ``ip``, ``node``: empty while it has none.
+        leaves: why it is to leave its node, which is about to go; empty if it stays.
         operator_version: of the operator that rendered its template; empty for pods of older operators.
     """
 
@@ -121,6 +120,8 @@ class Pod:
     message: str = ""
     created_at: float | None = None
     ip: str = ""
+    node: str = ""
+    leaves: str = ""
     operator_version: str = ""
     state_since: float | None = None
     finalizers: tuple[str, ...] = ()
@@ -225,8 +226,7 @@ class ObservedState:
     """The whole observed state.
 
     Attributes:
-        now: seconds since 1970.
-        keys_hash: the fingerprint of the Secret; None if it does not exist or lacks a key.
+        now: seconds since 1970; ``keys_hash``: the fingerprint of the Secret, None if it does not exist or lacks a key.
         runtime: None if the control API does not answer.
         unreachable: the address that was requested, and why it does not.
         claim: see `ClaimState`; ``claim_kind``: its access modes and storage class.

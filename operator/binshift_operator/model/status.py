@@ -130,10 +130,14 @@ class Moving:
 
 @dataclass(frozen=True, slots=True)
 class RolloutStatus:
-    """A roll of the executors: how many of the spec's are registered and of the spec's template, and of how many."""
+    """A roll of the executors: how many of the spec's are registered, of the spec's template and on a node that stays; of how many.
+
+    ``leaving_nodes``: the first of the nodes that are about to go and have executors, by name.
+    """
 
     updated: int
     total: int
+    leaving_nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from binshift_operator.model.autoscaling import Scale
 from binshift_operator.model.messages import truncate
 from binshift_operator.model.reasons import SettledReason
-from binshift_operator.model.status import Condition, ConditionType, MigrationStatus, Status
+from binshift_operator.model.status import Condition, ConditionType, MigrationStatus, RolloutStatus, Status
 from binshift_operator.status.degraded import HEALTHY
 
 SILENT: tuple[str, ...] = (
@@ -37,6 +37,7 @@ def transitions(before: Status, after: Status) -> tuple[EventRecord, ...]:
         if now is not None and (last is None or (last.status, last.reason) != (now.status, now.reason)):
             events += _condition(last, now)
     events += _migration(before.migration, after.migration, timed_out=after.timed_out_generation != 0)
+    events += _leaving_nodes(before.rollout, after.rollout)
     in_place = after.settled_generation == after.observed_generation
     if before.rollout is not None and after.rollout is None and in_place:
         events.append(EventRecord("ExecutorsRolled", f"{before.rollout.total} executors run the template of the spec"))
@@ -45,6 +46,13 @@ def transitions(before: Status, after: Status) -> tuple[EventRecord, ...]:
     if after.settled_generation != before.settled_generation:
         events.append(EventRecord("Settled", f"generation {after.settled_generation} is in place"))
     return tuple(events)
+
+
+def _leaving_nodes(last: RolloutStatus | None, now: RolloutStatus | None) -> list[EventRecord]:
+    known = frozenset() if last is None else frozenset(last.leaving_nodes)
+    message = "executors leave node {}, which is cordoned or about to be removed"
+    nodes = () if now is None else now.leaving_nodes
+    return [EventRecord("ExecutorsLeavingNode", message.format(node)) for node in nodes if node not in known]
 
 
 def _last_scale(status: Status) -> Scale | None:
