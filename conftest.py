@@ -35,6 +35,7 @@ SLOW = {
         "test_hosting_pod_conf",
         "test_hosting_pod_supervisor",
         "test_page",
+        "test_going_nodes_disturbed",
         "test_reconcile_faults",
     ),
     *(

@@ -5,7 +5,7 @@ Each node has room for so many executors; one that is cordoned or tainted takes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -92,6 +92,11 @@ class NodeCluster(SimCluster):
             if pod["spec"].get("nodeName") == name
         }
 
+    def leaving(self) -> set[int]:
+        """The slots of the executors on nodes that are about to go."""
+        going = (name for name in self.room if going_taints(self.server.objects["Node", "", name]["spec"]))
+        return {slot for name in going for slot in self.on(name)}
+
     def _kubelet(self) -> None:
         """The scheduler comes first; what it finds no node for has no room."""
         full = set(self.no_room)
@@ -134,11 +139,11 @@ def node_cluster(replicas: int = 3, *, watches: bool = True, **room: int) -> Nod
 
 
 def run_until_settled(cluster: NodeCluster, ticks: int = 200) -> int:
-    """Time passes until the dataflow waits for nothing; how many bins moved meanwhile."""
+    """Time passes until executors have left, and the dataflow waits for nothing; how many bins moved meanwhile."""
     bins = 0
     cluster.run(1)
     for _ in range(ticks):
-        if progressing(cluster)["status"] == "False":
+        if progressing(cluster)["status"] == "False" and not cluster.leaving():
             return bins
         route = dict(cluster.log.route)
         cluster.run(1)
@@ -155,6 +160,3 @@ def events(cluster: SimCluster, reason: str) -> list[str]:
     """The messages of the events of a reason."""
     found = (each for (kind, _, _), each in cluster.server.objects.items() if kind == "Event")
     return [each["message"] for each in found if each["reason"] == reason]
-
-
-Disturbance = Callable[[NodeCluster], object]

@@ -104,6 +104,7 @@ def test_it_would_return_on_the_new_template() -> None:
     epoch=st.integers(49, 51),
     late=st.booleans(),
     surge=st.integers(0, 1),
+    going=st.sets(st.integers(0, 4)),
 )
 def test_only_what_holds_nothing_goes(
     classes: list[str],
@@ -114,12 +115,17 @@ def test_only_what_holds_nothing_goes(
     epoch: int,
     late: bool,
     surge: int,
+    going: set[int],
 ) -> None:
     """Whatever is observed of a query that runs: it is not stopped, and a deleted executor is outdated, empty, and stays empty."""
     flow = dataflow({"spec.replicas": 3, **OTHER, "spec.executor.maxSurge": surge})
     wanted = ObservedTarget(FLOW.key.uid, REVISIONS, frozenset(target), settled)
     runtime = {"registered": frozenset(registered), "target": wanted, "epoch": epoch}
     state = rolling_state(dict(enumerate(classes)), target, holding, runtime=runtime)
+    leaves = (
+        replace(each, leaves="cordoned" if each.slot in going and not each.is_driver else "") for each in state.pods
+    )
+    state = replace(state, pods=tuple(leaves))
     before = replace(SETTLED, settled_target=SettledTarget(REVISIONS, 49), timed_out_generation=int(late))
     found = decide(flow, state, before, LIMITS).actions
     assert StopQuery() not in found
@@ -127,7 +133,7 @@ def test_only_what_holds_nothing_goes(
     for each in found:
         if isinstance(each, DeletePod):
             slot = int(each.name[-1])
-            assert classes[slot] == OLD
+            assert classes[slot] == OLD or slot in going
             assert slot not in holding | target | after
             assert (settled, epoch > 49, late) == (True, True, False)
         if isinstance(each, Apply) and each.child is Child.EXECUTORS and each.replicas is not None:

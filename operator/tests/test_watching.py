@@ -64,6 +64,18 @@ def test_events_wake_their_dataflow() -> None:
     assert places == [("ns", "clicks")] * 4 + [("ns", "views")]
 
 
+def test_nodes_are_watched_on_request() -> None:
+    """Only with a callback, as a watch without the right would end the process; it needs no finalizer, and means no other kind of node."""
+    handlers = watching.registry(lambda key: None, "", lambda name, taints: None)
+    (selector,) = (each.selector for each in handlers._watching.get_all_handlers() if each.id == "nodes")
+    assert selector is not None
+    assert selector.check(Resource("", "v1", "nodes", kind="Node"))
+    assert not selector.check(Resource("metrics.k8s.io", "v1beta1", "nodes", kind="NodeMetrics"))
+    assert "nodes" not in {str(each.id) for each in woken()[0]._watching.get_all_handlers()}
+    for kind in ("_changing", "_spawning", "_indexing"):
+        assert list(getattr(handlers, kind).get_all_handlers()) == []
+
+
 async def call(function: Any, **arguments: Any) -> None:
     """As Kopf does, with more arguments than are used."""
     await function(**arguments, patch=None, logger=None)

@@ -17,12 +17,12 @@ Once no executor of the spec's slots is outdated, the plan is the spec's, and th
 
 An outdated executor that cannot run and holds nothing is deleted at once.
 
-A surge that has no room in time, on the nodes or in a quota, is given up for as long as executors are of another class: each slot's bins
-then go to the other slots, and return. `executor.maxSurge: 0` has the same effect. A single executor has no others: it waits for its surge,
-and without one it is replaced by a restart.
+A surge that has no room in time, on the nodes or in a quota, is given up for as long as executors are outdated on nodes that stay: each
+slot's bins then go to the other slots, and return. `executor.maxSurge: 0` has the same effect. A single executor has no others: it waits for
+its surge, and without one it is replaced by a restart.
 
-Where only nodes are about to go, no surge is given up: what an executor leaves behind on such a node is no room for the next one. Nothing
-moves without room, an eviction drains the executor as ever, and a roll ends once its node stays. No node leads to a restart.
+For executors on nodes that are about to go, no surge is given up: their place there is no room for the next ones. Without room nothing
+moves, an eviction drains an executor as without a roll, and a roll ends once its node stays. A node that is about to go restarts nothing.
 """
 
 from __future__ import annotations
@@ -97,10 +97,10 @@ def plan(situation: Situation) -> Plan:
     if runtime is None or not any(slot < replicas for slot in outdated) or not is_possible(situation):
         return Plan(frozenset(range(replicas)), replicas)
     surge = frozenset(range(replicas, replicas + _surge_max(situation)))
-    other_class = {slot for slot in _of_other_class(situation) if slot < replicas}
-    given_up = bool(other_class) and _is_given_up(situation, runtime)
+    in_place = {slot for slot, pod in outdated.items() if slot < replicas and not pod.leaves}
+    given_up = bool(in_place) and _is_given_up(situation, runtime)
     slots = frozenset(range(replicas)) | (frozenset() if given_up else surge)
-    next_slot = min(other_class if given_up else slots & outdated.keys())
+    next_slot = min(in_place if given_up else slots & outdated.keys())
     chosen = _choose(slots, slots & outdated.keys(), next_slot, situation, runtime)
     idle = (pod for slot, pod in outdated.items() if slot not in runtime.registered | runtime.holding)
     broken = tuple(pod for pod in idle if pod.state is not PodState.FINE)
@@ -126,12 +126,8 @@ def _updated(situation: Situation, runtime: ObservedRuntime) -> frozenset[int]:
 
 def _outdated(situation: Situation) -> dict[int, Pod]:
     """The outdated executors by slot."""
-    return _of_other_class(situation) | {pod.slot: pod for pod in _leaving(situation)}
-
-
-def _of_other_class(situation: Situation) -> dict[int, Pod]:
-    """The executors of another executor class by slot."""
-    return {pod.slot: pod for pod in stopping.outdated_pods(situation) if not pod.is_driver}
+    of_other_class = (pod for pod in stopping.outdated_pods(situation) if not pod.is_driver)
+    return {pod.slot: pod for pod in (*of_other_class, *_leaving(situation))}
 
 
 def _leaving(situation: Situation) -> list[Pod]:

@@ -180,6 +180,8 @@ def _unschedulable(situation: Situation, pod: Pod, lasting: str) -> str:
         effect, fewer = "the stream waits for it", ""
     elif pod.slot == situation.dataflow.replicas and situation.before.rollout is not None:
         effect, fewer = "executors are replaced once it is registered", "set executor.maxSurge: 0, "
+        if leaving := situation.before.rollout.leaving_nodes:
+            effect, fewer = f"executors leave {', '.join(leaving)} once it is registered", "uncordon that node, "
     return (
         f"Pod {pod.name} has had no node{lasting}; {effect}. The scheduler: {pod.message.rstrip('. ')}. "
         f"Add nodes, {fewer}or lower {component}.resources.requests{now}"
