@@ -69,6 +69,35 @@ def test_the_cluster_may_choose_the_user(helm: str) -> None:
     assert operator_pod(rendered(helm, podSecurityContext__runAsUser=5))["spec"]["securityContext"]["runAsUser"] == 5
 
 
+@pytest.mark.parametrize(
+    ("value", "namespaces", "granted"),
+    [("auto", [], True), ("auto", ["a", "b"], False), (True, ["a", "b"], True), (False, [], False), (None, [], True)],
+)
+def test_nodes_are_watched_by_who_may(helm: str, value: Any, namespaces: list[str], granted: bool) -> None:
+    """By itself where the operator serves all namespaces, otherwise on request: no other right, and bound to the operator alone."""
+    values = {"watchNamespaces": namespaces} | ({} if value is None else {"rbac__watchNodes": value})
+    found = rendered(helm, **values)
+    name = f"{SYSTEM}-binshift-nodes"
+    roles = [each for (kind, _), each in found.items() if kind in ("Role", "ClusterRole")]
+    rules = [rule for role in roles for rule in role["rules"] if "nodes" in rule["resources"]]
+    nodes = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch"]}
+    assert rules == ([nodes] if granted else [])
+    assert (("ClusterRole", name) in found, ("ClusterRoleBinding", name) in found) == (granted, granted)
+    if granted:
+        assert found["ClusterRole", name]["rules"] == [nodes]
+        binding = found["ClusterRoleBinding", name]
+        assert binding["roleRef"]["name"] == name
+        assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "binshift-operator", "namespace": SYSTEM}]
+
+
+def test_no_roles_no_right_to_nodes(helm: str) -> None:
+    """Without roles from the chart there is none for nodes either, and another value is refused."""
+    assert not [name for kind, name in rendered(helm, rbac__create=False) if "nodes" in name]
+    done = run(helm, "--set", "rbac.watchNodes=sometimes")
+    assert done.returncode != 0
+    assert "watchNodes" in done.stderr
+
+
 def test_people_get_their_roles(helm: str) -> None:
     """The right to view or edit a namespace includes its dataflows and, to edit, their scale; the operator's own roles are bound to no other subject."""
     found = rendered(helm)

@@ -26,6 +26,11 @@ app.kubernetes.io/component: operator
 {{- toYaml (mergeOverwrite $always (.Values.podSecurityContext | default dict)) -}}
 {{- end }}
 
+{{- /* Whether the operator may list and watch nodes: true or false. */ -}}
+{{- define "binshift.watchNodes" -}}
+{{- ternary (empty .Values.watchNamespaces) .Values.rbac.watchNodes (eq (toString .Values.rbac.watchNodes) "auto") -}}
+{{- end }}
+
 {{- /* Everything the operator may do in a namespace that it looks after. Each verb is one that it uses. */ -}}
 {{- define "binshift.rules" -}}
 - apiGroups: [binshift.dev]
