@@ -121,9 +121,7 @@ class Kube:
         """All objects of a kind that match the label and field selectors; no namespace: of all namespaces."""
         return [each for page in self.pages(kind, namespace, selector, fields) for each in page]
 
-    def pages(
-        self, kind: str, namespace: str | None, selector: str = "", fields: str = ""
-    ) -> Iterator[Sequence[Object]]:
+    def pages(self, kind: str, namespace: str | None, selector: str, fields: str) -> Iterator[Sequence[Object]]:
         """The same page by page: large objects are not all in memory at once."""
         given = {"limit": str(LIST_MAX), "labelSelector": selector, "fieldSelector": fields}
         query = {name: value for name, value in given.items() if value}
@@ -136,8 +134,8 @@ class Kube:
         """Whether the API server grants this process a verb on a kind of the core group, in the whole cluster."""
         attributes = {"resourceAttributes": {"verb": verb, "resource": PATHS[kind][1]}}
         review = {"kind": REVIEW, "apiVersion": "authorization.k8s.io/v1", "spec": attributes}
-        found = _parse(*self._request("POST", path_of(REVIEW, None), {}, review, JSON))
-        return bool((found.get("status") or {}).get("allowed"))
+        status = _parse(*self._request("POST", path_of(REVIEW, None), {}, review, JSON)).get("status") or {}
+        return bool(status.get("allowed"))
 
     def create(self, manifest: Object) -> Object:
         """Create an object; `Changed` if it exists."""

@@ -48,7 +48,7 @@ class Nodes:
             if not (kube.may("list", NODE) and kube.may("watch", NODE)):
                 log.info("nodes are not watched, for want of the right: executors leave a node when they are evicted")
                 return False
-            for page in kube.pages(NODE, None):
+            for page in kube.pages(NODE, None, selector="", fields=""):
                 for each in page:
                     self.update(each["metadata"]["name"], going_taints(each.get("spec") or {}))
         except OperatorError as error:

@@ -40,6 +40,7 @@ VERBS: Mapping[str, set[str]] = {
     "patch": {"--type", "--patch", "--namespace"},
     "rollout": {"--timeout", "--namespace"},
     "scale": {"--replicas", "--namespace"},
+    "cordon": set(),
     "taint": set(),
     "uncordon": set(),
     "wait": {"--for", "--timeout", "--namespace"},

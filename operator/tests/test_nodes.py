@@ -113,7 +113,7 @@ def test_an_api_server_that_fails_once_is_no_missing_right(monkeypatch: pytest.M
     assert nodes.load(Kube(server))
 
 
-def _away(*_: object) -> None:
+def _away(*_: object, **__: object) -> None:
     raise Unreachable("the API server is away")
 
 
@@ -142,7 +142,7 @@ def events_of_nodes(cluster: NodeCluster, *given: tuple[str, dict[str, Any], str
 
 
 def test_heartbeats_wake_nothing() -> None:
-    """Of a thousand nodes that report their status, and of those that stay or go as before, none is an event of a dataflow."""
+    """A thousand nodes that report their status, and a node that goes and has no executor, are no event of a dataflow."""
     cluster = settle_with(node_cluster())
     names = ["first", "second", *(f"node-{number}" for number in range(1000))]
     events_of_nodes(cluster, *((name, {}, None) for name in names), *((name, {}, "MODIFIED") for name in names))
