@@ -107,3 +107,35 @@ def test_restarted_in_the_middle_of_a_roll(three: Dataflow, story: Story) -> Non
     assert not before & set(three.pod_uids().values())
     judged = story.judge(three)
     assert judged.wrong == 0, judged.examples
+
+
+def test_cordoned_node(scene: Stage, three: Dataflow, story: Story) -> None:
+    """The only node is cordoned: the status names it and why no executor leaves it, nothing is moved or deleted, and an uncordon ends it."""
+    before, driver = executor_uids(three), driver_uid(three)
+    node = three.pods("driver")[0]["spec"]["nodeName"]
+    moved = three.status.get("migration")
+    with story.act():
+        try:
+            scene.kube("cordon", node)
+            until("the reason", 60, lambda: _waits_for_room(three, node))
+            three.await_epochs(3)
+            assert three.status["rollout"]["leavingNodes"] == [node]
+            assert three.has("Ready")
+            assert before <= executor_uids(three)
+            assert three.status.get("migration") == moved
+        finally:
+            scene.kube("uncordon", node)
+        three.await_settled()
+        three.await_epochs(3)
+    assert (executor_uids(three), driver_uid(three)) == (before, driver)
+    assert "rollout" not in three.status
+    assert "ExecutorsLeavingNode" in three.events()
+    judged = story.judge(three)
+    assert judged.wrong == 0, judged.examples
+
+
+def _waits_for_room(dataflow: Dataflow, node: str) -> bool:
+    """Whether the status names the node, and what the scheduler reports about one more executor."""
+    found = next(each for each in dataflow.status["conditions"] if each["type"] == "Progressing")
+    named = f"executors leave {node} (cordoned)" in found["message"]
+    return found["reason"] == "RollingExecutors" and named and "Unschedulable" in found["message"]

@@ -81,11 +81,11 @@ def test_status_has_conditions_and_the_drivers_own_facts(run: Run) -> None:
 
 
 def test_status_has_the_replacement_of_executors(run: Run, tmp_path: Path) -> None:
-    """While executors are replaced one after the other, status shows how many are updated."""
+    """While executors are replaced one after the other, status shows how many are updated, and which nodes they leave."""
     assert "rollout" not in run("status", "clicks")[1]
-    rollout = {"updated": 1, "total": 3}
+    rollout = {"updated": 1, "total": 3, "leavingNodes": ["node-1"]}
     (tmp_path / "dataflow").write_text(json.dumps({"spec": {"replicas": 3}, "status": {"rollout": rollout}}))
-    assert "1 of 3 executors updated" in run("status", "clicks")[1]
+    assert "1 of 3 executors updated; they leave node-1" in run("status", "clicks")[1]
     assert json.loads(run("status", "clicks", "--output", "json")[1])["rollout"] == rollout
 
 

@@ -77,7 +77,9 @@ def _conditions(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _rollout(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """How many executors are updated, while they are replaced one after the other."""
     if rollout := found.get("status", {}).get("rollout"):
-        yield "rollout", f"{rollout.get('updated')} of {rollout.get('total')} executors updated"
+        leaving = ", ".join(rollout.get("leavingNodes") or ())
+        done = f"{rollout.get('updated')} of {rollout.get('total')} executors updated"
+        yield "rollout", f"{done}{f'; they leave {leaving}' if leaving else ''}"
 
 
 def _autoscaling(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
