@@ -31,6 +31,8 @@ CLIENT_SECONDS = 330
 CONNECT_SECONDS = 15
 REQUEST_SECONDS = 60
 CHUNK = 500
+IDLE_SECONDS = 0.5
+"""How long Kopf keeps the last event of each object in memory: nodes are large, and all are listed at once."""
 CHILDREN = ("pods", "statefulsets")
 """Kinds of children that are watched."""
 CHILD_LABELS = {LABEL_MANAGED_BY: FIELD_MANAGER}
@@ -89,6 +91,7 @@ async def configure(settings: kopf.OperatorSettings, selector: str = "", **_: An
     settings.watching.client_timeout = CLIENT_SECONDS
     settings.watching.connect_timeout = CONNECT_SECONDS
     settings.watching.chunk_size = CHUNK
+    settings.queueing.idle_timeout = IDLE_SECONDS
     # A handler's labels filter on the client: without these selectors, all pods of the cluster would be listed and watched.
     for resource in CHILDREN:
         settings.watching.label_selectors[resource] = ",".join(

@@ -111,4 +111,5 @@ def test_settings() -> None:
     ):
         assert seconds is not None
         assert seconds > 0
+    assert settings.queueing.idle_timeout <= 1
     assert settings.persistence.finalizer.startswith(watching.PREFIX)
