@@ -17,9 +17,13 @@ from binshift_operator import main as module
 LEASE = ("Lease", "system", "binshift-operator")
 
 
-def test_it_holds_its_lease_and_gives_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While it runs it holds the Lease; after its end, no process does. It watches with its pod's name, and reads no user name."""
+@pytest.mark.parametrize("may_watch_nodes", [True, False])
+def test_it_holds_its_lease_and_gives_it_back(monkeypatch: pytest.MonkeyPatch, may_watch_nodes: bool) -> None:
+    """While it runs it holds the Lease; after its end, no process does. It watches with its pod's name, reads no user name, and watches
+    nodes if it may.
+    """
     server, seen = SimServer(lambda: 0.0), dict[str, Any]()
+    server.unreadable = set() if may_watch_nodes else {"/nodes"}
     held = threading.Event()
     server.changed = lambda kind: held.set() if kind == "Lease" else None
     monkeypatch.setattr(module, "ServerConnection", lambda: server)
@@ -40,6 +44,8 @@ def test_it_holds_its_lease_and_gives_it_back(monkeypatch: pytest.MonkeyPatch) -
     assert module.main(environment) == 0
     assert (seen["identity"], seen["holder"]) == ("operator-1", "operator-1")
     assert "holderIdentity" not in server.objects[LEASE]["spec"]
+    watched_kinds = {str(each.id) for each in seen["registry"]._watching.get_all_handlers()}
+    assert ("nodes" in watched_kinds) is may_watch_nodes
 
 
 def test_kopf_would_require_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
