@@ -31,6 +31,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "bins": ("binshift.hosting.local.show:bins", "show which worker holds how many bins"),
     "migrations": ("binshift.hosting.local.show:migrations", "show past and running migrations"),
     "cancel": ("binshift.hosting.local.move:cancel", "cancel a migration"),
+    "snapshot": ("binshift.hosting.local.snapshot:main", "copy the checkpoint of a run while the query runs"),
     "adopt": ("binshift.hosting.local.adopt:main", "continue a stopped Spark query with its state"),
     "state": ("binshift.state.command:main", "show the state that a query keeps, offline"),
     "completion": ("binshift.completion:main", "print a script for the shell's completion"),

@@ -18,6 +18,8 @@ BinshiftError
     ├── InvalidQuery             an argument of a frame or a writer does not fit; the message names it and a valid one
     ├── InvalidSettings          a setting, or the Spark conf, is wrong; the message gives the line to add
     ├── NoSuchQuery              the program has no query of that name, or several and none was named
+    ├── SnapshotRefused          a snapshot of the dataflow cannot be made or removed there; the message has the reason
+    │   └── NoSuchSnapshot       no snapshot of that name was requested in this run
     ├── NoRun                    no `binshift run` to control, or several; the message has how to start or name one
     ├── RunFailed                the cluster or the program ended, or a request to it failed
     ├── InvalidRoute             a control update does not fit the route it is meant for
@@ -126,6 +128,14 @@ class InvalidSettings(GiveUp):
 
 class NoSuchQuery(GiveUp):
     """A request to the control API names no query of the program."""
+
+
+class SnapshotRefused(GiveUp):
+    """A snapshot of a dataflow cannot be made or removed at a location: something else is there."""
+
+
+class NoSuchSnapshot(SnapshotRefused):
+    """This run of the query has no snapshot of that name."""
 
 
 class NoRun(GiveUp):

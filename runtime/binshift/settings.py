@@ -68,6 +68,10 @@ class Settings:
     adopt: str | None = _setting(None)
     """Checkpoint of a stopped Spark query with whose state a new query begins; default none. It is only read."""
 
+    restore_from: str | None = _setting(None)
+    """Location of a snapshot of a dataflow from which a query with an empty checkpoint begins; default none. It is only read. Once the
+    checkpoint has a query, the setting has no effect, so that it can stay."""
+
     strategy: str = _setting("Optimized", choices=STRATEGIES)
     """How a migration is cut into steps: AllAtOnce, Fluid, Batched or Optimized; default Optimized, in whose steps no worker
     sends to two others or receives from two, so that no single link is the bottleneck."""
@@ -97,7 +101,8 @@ class Settings:
 
     copy_duty: float = _setting(0.5, least=0.01, most=1.0)
     """Share of time, 0.01 to 1, in which a background task works instead of pausing; default 0.5. It runs at a low priority,
-    so that epochs win when both compete for a core; the share limits resources without priorities, such as CPU quotas."""
+    so that epochs win when both compete for a core; the share limits resources without priorities, such as CPU quotas, and the copy of a
+    snapshot of the dataflow."""
 
     standing_tasks: bool = _setting(True)
     """Whether epochs run in one lasting task per executor where they can (it needs three task slots); default true. False: as Spark jobs."""

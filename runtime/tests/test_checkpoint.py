@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from binshift.errors import InvalidSettings, LogDamaged
+from binshift.log.storage.locations import check_location
 from binshift.log.storage.opening import open_storage
 from binshift.model import Epoch
 from binshift.spark.session import checkpoint, offsets
@@ -41,9 +42,9 @@ def test_the_last_commit_is_found(tmp_path: Path) -> None:
 
 def test_a_location_without_conditional_create_is_refused() -> None:
     """The message names the supported locations."""
-    assert checkpoint.check_location("s3a://bucket/x") == "s3a://bucket/x"
+    assert check_location("s3a://bucket/x") == "s3a://bucket/x"
     with pytest.raises(InvalidSettings, match="hdfs"):
-        checkpoint.check_location("hdfs://nn/x")
+        check_location("hdfs://nn/x")
 
 
 def test_offsets_give_time_and_a_digest_of_the_input(tmp_path: Path) -> None:

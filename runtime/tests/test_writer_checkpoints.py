@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame
 
 import binshift
 from binshift.errors import InvalidQuery, InvalidSettings, Unsupported
+from binshift.log.storage.locations import check_location
 from binshift.spark.frontend.writer import StatefulStreamWriter
-from binshift.spark.session.checkpoint import check_location
 from binshift.spark.session.jvm import check_file_system
 
 if TYPE_CHECKING:

@@ -25,6 +25,7 @@ from binshift.control.placement import Placement
 from binshift.control.problems import documented
 from binshift.control.queries import Queries, shown
 from binshift.control.requests import RebalanceRequest
+from binshift.control.savepoint_calls import snapshots
 from binshift.control.service_holder import ServiceHolder
 from binshift.control.services import ControlService
 from binshift.model import Worker
@@ -57,6 +58,7 @@ def control_app(holder: ServiceHolder, tokens: Tokens, registry: CollectorRegist
         app.include_router(reads(choice, prefix))
         app.include_router(series(choice, prefix))
         app.include_router(writes(choice, prefix))
+        app.include_router(snapshots(choice, _guarded(prefix)))
     app.add_middleware(Guard, tokens=tokens)
     return app
 

@@ -28,7 +28,9 @@ from binshift.errors import (
     MigrationRefused,
     NoSuchMigration,
     NoSuchQuery,
+    NoSuchSnapshot,
     Retryable,
+    SnapshotRefused,
     TargetOutdated,
     TargetOwned,
 )
@@ -41,6 +43,8 @@ STATUS: Final[Mapping[type[BinshiftError], HTTPStatus]] = {
     DrainRefused: HTTPStatus.CONFLICT,
     NoSuchMigration: HTTPStatus.NOT_FOUND,
     NoSuchQuery: HTTPStatus.NOT_FOUND,
+    NoSuchSnapshot: HTTPStatus.NOT_FOUND,
+    SnapshotRefused: HTTPStatus.CONFLICT,
     MigrationRefused: HTTPStatus.UNPROCESSABLE_ENTITY,
     InvalidRoute: HTTPStatus.UNPROCESSABLE_ENTITY,
     InvalidSettings: HTTPStatus.UNPROCESSABLE_ENTITY,

@@ -16,11 +16,13 @@ from binshift.control.joint import JointHistory, added
 from binshift.control.models import Answer, Bins, Dataflow, Migration, State, Target, WorkerLoad
 from binshift.control.placement import Placement
 from binshift.control.requests import RebalanceRequest, TargetRequest
+from binshift.control.savepoints import Snapshot, joint
 from binshift.control.services import ControlService
 from binshift.engine.timings import EpochTimings
-from binshift.errors import BinshiftError, DrainRefused, NoQueryYet, NoSuchQuery
+from binshift.errors import BinshiftError, DrainRefused, NoQueryYet, NoSuchQuery, NoSuchSnapshot
 from binshift.metrics import Observed
 from binshift.model import Worker
+from binshift.savepoints.restoring import place_of
 
 log = logging.getLogger(__name__)
 
@@ -149,6 +151,34 @@ class JointService(ControlService):
     def cancel(self, number: int, *, rollback: bool) -> Migration:
         return self._history.cancel(number, rollback=rollback)
 
+    def savepoints(self) -> Sequence[Snapshot]:
+        """See `ControlService`: of those of all queries."""
+        names = dict.fromkeys(each.name for service in self.services for each in service.savepoints())
+        return [found for name in names if (found := self._joint_savepoint(name)) is not None]
+
+    def savepoint(self, name: str) -> Snapshot:
+        found = self._joint_savepoint(name)
+        if found is None:
+            raise NoSuchSnapshot(f"no snapshot {name!r} of all queries was requested since the driver has started")
+        return found
+
+    def put_savepoint(self, name: str, location: str) -> Snapshot:
+        """See `ControlService`: of every query, in a folder with its name. The copies begin one after the other."""
+        for query, service in self._named().items():
+            service.put_savepoint(name, place_of(location, query))
+        return self.savepoint(name)
+
+    def remove_savepoint(self, name: str, location: str | None) -> None:
+        for query, service in self._named().items():
+            service.remove_savepoint(name, location and place_of(location, query))
+
+    def _joint_savepoint(self, name: str) -> Snapshot | None:
+        return joint(name, {query: _savepoint_of(service, name) for query, service in self._named().items()})
+
+    def _named(self) -> dict[str, ControlService]:
+        seen = [(service, service.snapshot()) for service in self.services]
+        return {each.name or each.id or "": service for service, each in seen}
+
     def stop(self) -> None:
         for each in self._live():
             each.stop()
@@ -184,6 +214,13 @@ class JointService(ControlService):
     def _ambiguous(self, what: str) -> NoSuchQuery:
         names = ", ".join(str(seen.name or seen.id) for seen in (each.snapshot() for each in self.services))
         return NoSuchQuery(f"several queries run ({names}); ask /v1/queries/NAME/{what} for those of one")
+
+
+def _savepoint_of(service: ControlService, name: str) -> Snapshot | None:
+    try:
+        return service.savepoint(name)
+    except NoSuchSnapshot:
+        return None
 
 
 def _common(targets: Sequence[Target | None]) -> Target | None:

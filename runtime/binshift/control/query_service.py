@@ -15,6 +15,7 @@ from binshift.control import models, read_model, statistics
 from binshift.control.models import State
 from binshift.control.placement import Placement, placement_of
 from binshift.control.requests import RebalanceRequest, TargetRequest
+from binshift.control.savepoints import Snapshot, shown
 from binshift.control.services import ControlService
 from binshift.control.translation import bins_of, load_shown, migration_of, observed_of, progress_of, target_of
 from binshift.engine.dataflow import Dataflow
@@ -24,6 +25,7 @@ from binshift.errors import DrainRefused, Fenced, NoSuchMigration
 from binshift.load import Load
 from binshift.metrics import Observed
 from binshift.model import Worker
+from binshift.savepoints.shelf import Shelf
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +35,8 @@ class RunningQuery(Protocol):
 
     @property
     def dataflow(self) -> Dataflow: ...
+    @property
+    def savepoints(self) -> Shelf: ...
     @property
     def name(self) -> str | None: ...
     @property
@@ -172,6 +176,18 @@ class QueryService(ControlService):
 
     def cancel(self, number: int, *, rollback: bool) -> models.Migration:
         return self._shown(self._query.cancel(number, rollback=rollback))
+
+    def savepoints(self) -> Sequence[Snapshot]:
+        return [shown(each) for each in self._query.savepoints.newest()]
+
+    def savepoint(self, name: str) -> Snapshot:
+        return shown(self._query.savepoints.get(name))
+
+    def put_savepoint(self, name: str, location: str) -> Snapshot:
+        return shown(self._query.savepoints.put(name, location))
+
+    def remove_savepoint(self, name: str, location: str | None) -> None:
+        self._query.savepoints.remove(name, location)
 
     def stop(self) -> None:
         with self._stopping:

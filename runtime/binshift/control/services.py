@@ -13,8 +13,9 @@ from binshift.control.epoch_figures import Epochs, epochs_of
 from binshift.control.models import Bins, Dataflow, Migration, State, WorkerLoad
 from binshift.control.placement import Placement
 from binshift.control.requests import RebalanceRequest, TargetRequest
+from binshift.control.savepoints import Snapshot
 from binshift.engine.timings import EpochTimings
-from binshift.errors import DrainRefused, NoQueryYet, NoSuchMigration
+from binshift.errors import DrainRefused, NoQueryYet, NoSuchMigration, NoSuchSnapshot
 from binshift.metrics import Observed
 from binshift.model import BEFORE_FIRST, Worker
 
@@ -127,6 +128,38 @@ class ControlService:
         if self._stop is None:
             raise NoQueryYet(self.unready())
         self._stop()
+
+    def savepoints(self) -> Sequence[Snapshot]:
+        """The requested snapshots, the newest last."""
+        return []
+
+    def savepoint(self, name: str) -> Snapshot:
+        """One of them.
+
+        Raises:
+            NoSuchSnapshot: it was not requested in this run.
+        """
+        raise NoSuchSnapshot(f"there is no snapshot {name!r}: {self.unready()}")
+
+    def put_savepoint(self, name: str, location: str) -> Snapshot:
+        """Request a snapshot.
+
+        Raises:
+            SnapshotRefused: it was requested at another location, or too many wait.
+            InvalidSettings: no snapshot can be at that location.
+            NoQueryYet: the query does not run.
+        """
+        raise NoQueryYet(self.unready())
+
+    def remove_savepoint(self, name: str, location: str | None) -> None:
+        """End a copy, and remove the files of a snapshot; a location of None is the requested one.
+
+        Raises:
+            SnapshotRefused: something else is at the location.
+            InvalidSettings: the location is not known, or no snapshot can be there.
+            StorageUnavailable, NoQueryYet: repeat the call.
+        """
+        raise NoQueryYet(self.unready())
 
     def epochs(self) -> Sequence[EpochTimings]:
         """The newest epochs, ascending, for the metrics."""

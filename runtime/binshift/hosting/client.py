@@ -15,6 +15,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 from binshift import errors
 from binshift.control import models
 from binshift.control.requests import RebalanceRequest, TargetRequest
+from binshift.control.savepoints import Snapshot, SnapshotRequest
 from binshift.errors import BinshiftError, ControlUnreachable, GiveUp
 
 TIMEOUT_SECONDS: Final = 30.0
@@ -81,6 +82,19 @@ class ControlClient:
     def drain(self, worker: int) -> models.Migration | None:
         """Move all bins of a worker to the others."""
         return models.Accepted.model_validate_json(self._call("POST", f"/v1/workers/{worker}/drain")).migration
+
+    def put_snapshot(self, name: str, location: str) -> Snapshot:
+        """Request a snapshot of the dataflow."""
+        body = SnapshotRequest(location=location).model_dump_json(by_alias=True).encode()
+        return Snapshot.model_validate_json(self._call("PUT", f"/v1/snapshots/{name}", body))
+
+    def snapshot(self, name: str) -> Snapshot:
+        """One that was requested."""
+        return Snapshot.model_validate_json(self._call("GET", f"/v1/snapshots/{name}"))
+
+    def remove_snapshot(self, name: str, location: str) -> None:
+        """End its copy, and remove its files."""
+        self._call("DELETE", f"/v1/snapshots/{name}?{urlencode({'location': location})}")
 
     def stop(self) -> None:
         """Stop the query after its running epoch; returns at once."""

@@ -13,14 +13,14 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Literal
 
 from binshift import failpoints
-from binshift.errors import ForeignLog, LogDamaged
+from binshift.errors import LogDamaged
 from binshift.invariants import InvariantViolated, invariant
-from binshift.log.index import loading, manifests, retention
+from binshift.log.index import finding, loading, manifests, retention
 from binshift.log.index.index import Index
 from binshift.log.records import formats, terms
 from binshift.log.records.commits import CommitRecord, decode_record, encode_record
@@ -30,7 +30,7 @@ from binshift.log.records.terms import Driver
 from binshift.log.storage import layout
 from binshift.log.storage.contract import Storage
 from binshift.log.storage.opening import open_storage, probe
-from binshift.model import Epoch, Term
+from binshift.model import BEFORE_FIRST, Epoch, Term
 
 logger = logging.getLogger(__name__)
 
@@ -66,6 +66,7 @@ class Log:
         self._index = loaded.index
         self._grace_seconds = grace
         self._garbage_since: dict[str, float] = {}
+        self._held = BEFORE_FIRST
         self._lock = threading.Lock()
 
     @classmethod
@@ -111,10 +112,10 @@ class Log:
         # The driver before this one may still run: what Spark had committed before the records are read is among them, and the
         # records read are followed by what Spark commits.
         before = None if spark_committed is None else spark_committed()
-        found, loaded = _read(storage, format)
+        found, loaded = finding.find(storage, format)
         index = loaded.index
         if before is not None and spark_committed is not None:
-            _check_spark(storage.url, index, before, spark_committed)
+            finding.check_spark(storage.url, index, before, spark_committed)
         probe(storage, nonce)
         if found == "nothing":
             formats.create_format(storage, format)
@@ -216,48 +217,27 @@ class Log:
             floor = retention.floor(self._index, spark_committed)
             self._index = index = retention.trimmed(self._index, floor)
         listed = [each.name for folder in ("", layout.PARTIAL) for each in self.storage.list(folder)]
-        dead = retention.garbage(index, listed, floor, self.term, pending)
+        dead = retention.unheld(retention.garbage(index, listed, floor, self.term, pending), self._held)
         self._garbage_since = {name: self._garbage_since.get(name, now) for name in dead}
         due = [name for name in dead if now - self._garbage_since[name] >= self._grace_of(name)]
         failpoints.reached("retention.before")
         self.storage.delete(due)
 
+    @contextmanager
+    def hold(self, epoch: Epoch | None = None) -> Iterator[Index]:
+        """While this lasts, no file of ``epoch`` (the last one by default) or an earlier epoch is deleted; gives the index of now.
+
+        What the index names stays, then. A collection that has begun before can still delete what was garbage in its index.
+        One hold at a time. The index keeps trimming.
+        """
+        with self._lock:
+            invariant(self._held == BEFORE_FIRST, f"the log is already held at epoch {self._held}")
+            index = self._index
+            self._held = index.last if epoch is None else epoch
+        try:
+            yield index
+        finally:
+            self._held = BEFORE_FIRST
+
     def _grace_of(self, name: str) -> float:
         return max(self._grace_seconds, PARTIAL_GRACE_SECONDS if name.startswith(layout.PARTIAL) else 0.0)
-
-
-def _read(storage: Storage, format: LogFormat) -> tuple[Literal["nothing", "damaged", "whole"], loading.Loaded]:
-    """The log, and the state of its format; a damaged or lost one is taken to be the query's if the records confirm it."""
-    trouble: LogDamaged | None = None
-    try:
-        found = formats.read_format(storage)
-    except LogDamaged as error:
-        found, trouble = format, error
-    if found is None:
-        return "nothing", loading.Loaded(Index.new(format.bins, format.operator_names, format.fingerprint))
-    formats.check_compatible(storage.url, found, format)
-    try:
-        loaded = loading.load(storage, format)
-    except LogDamaged:
-        if trouble is None:
-            raise
-        raise trouble from None
-    if trouble is None:
-        return "whole", loaded
-    if loaded.index.empty:
-        raise trouble
-    return "damaged", loading.Loaded(loaded.index, (f"{trouble}; this query rewrote it", *loaded.warnings))
-
-
-def _check_spark(url: str, index: Index, before: Epoch, read: Callable[[], Epoch]) -> None:
-    """Spark commits an epoch after its record exists, and begins the next only after that."""
-    if before > index.last:
-        raise LogDamaged(
-            f"{layout.record_name(before)} is missing at {url}: Spark has committed epoch {before}, the log ends "
-            f"with {index.last}. Restore it from a backup, or start with another checkpoint"
-        )
-    if before < index.last - 1 and not index.empty and (committed := read()) < index.last - 1:
-        raise ForeignLog(
-            f"the log at {url} continues to epoch {index.last}, but Spark's own checkpoint ends with {committed}: they do "
-            "not belong together. Restore Spark's part, or start both with another checkpoint"
-        )

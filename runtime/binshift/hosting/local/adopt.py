@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
 from binshift.errors import InvalidSettings
 from binshift.hosting.local import run
+from binshift.hosting.local.options import location
 from binshift.settings import CHECKPOINT_CONF
 
 ADOPT_CONF: Final = "spark.binshift.adopt"
@@ -49,11 +48,6 @@ def run_arguments(old: str, new: str, program: str, rest: Sequence[str]) -> list
         )
     conf = [f"{ADOPT_CONF}={location(old)}", f"{CHECKPOINT_CONF}={location(new)}"]
     return [program, "--checkpoint", location(new), *(part for each in conf for part in ("--conf", each)), *rest]
-
-
-def location(text: str) -> str:
-    """A location that does not depend on the working directory of the program."""
-    return text.rstrip("/") if urlsplit(text).scheme else str(Path(text).resolve())
 
 
 def _parser() -> argparse.ArgumentParser:

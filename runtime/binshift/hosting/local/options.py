@@ -6,7 +6,8 @@ import argparse
 import os
 import re
 from collections.abc import Callable
-from urllib.parse import quote
+from pathlib import Path
+from urllib.parse import quote, urlsplit
 
 from binshift.control import models
 from binshift.errors import MigrationRefused, RunFailed
@@ -69,6 +70,11 @@ def port(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) > PORT_MAX:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port, 0 to {PORT_MAX}")
     return int(text)
+
+
+def location(text: str) -> str:
+    """A location that does not depend on the working directory of the program."""
+    return text.rstrip("/") if urlsplit(text).scheme else str(Path(text).resolve())
 
 
 def open_run(name: str | None) -> tuple[RunDirectory, ControlClient]:

@@ -30,7 +30,7 @@ from binshift.hosting.client import ControlClient
 from binshift.hosting.local import directory, quiet
 from binshift.hosting.local.autoscaling import Autoscaling, bounded, policy_of, worker_range
 from binshift.hosting.local.environment import program_conf, program_environment
-from binshift.hosting.local.options import conf_entry, count, memory, page_address, parser, port
+from binshift.hosting.local.options import conf_entry, count, location, memory, page_address, parser, port
 from binshift.hosting.local.supervisor import Supervisor
 from binshift.hosting.local.terminal import Changes, ExecutorOutput, Reporter
 from binshift.hosting.processes import ChildProcess, Interrupts
@@ -40,6 +40,7 @@ from binshift.spark.session.failures import without_java
 
 STEP_SECONDS: Final = 0.25
 CHECKPOINT_VARIABLE: Final = "BINSHIFT_CHECKPOINT"
+RESTORE_CONF: Final = "spark.binshift.restoreFrom"
 CORES_MIN: Final = 2
 """Background jobs need a task slot of their own."""
 CORES: Final = 3
@@ -158,6 +159,7 @@ def _started(
     path = os.environ.get("PYTHONPATH", "")
     chosen = quiet.configured(cluster.directory, cds.spark_conf()) | s3.spark_conf(os.environ)
     chosen |= bounded(dict(given.conf)) if given.autoscale else dict(given.conf)
+    chosen |= {RESTORE_CONF: location(given.restore_from)} if given.restore_from else {}
     whole = program_conf(required, given.workers, app, cluster.directory, path, chosen)
     extra = program_environment(cluster.url, whole, java_home(), token, given.port, run.path)
     command = [sys.executable, "-m", "binshift.hosting.local.program", str(app), *given.arguments]
@@ -185,6 +187,8 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
     )
     parsing.add_argument("--port", type=port, default=0, help="port of the control API (default: any free port)")
     parsing.add_argument("--directory", type=Path, help="folder for logs and stores (default: a temporary folder)")
+    restored = "snapshot of a dataflow to begin with, if the checkpoint is empty (see `binshift snapshot`)"
+    parsing.add_argument("--restore-from", metavar="LOCATION", help=restored)
     parsing.add_argument(
         "--checkpoint",
         metavar="LOCATION",
@@ -214,6 +218,7 @@ examples:
   binshift run clicks.py                          two workers, everything temporary
   binshift run clicks.py --workers 4 -- --topic a the program's own arguments come after --
   binshift run clicks.py --checkpoint state       continues from there the next time
+  binshift run clicks.py --restore-from backup    begins with a snapshot that `binshift snapshot backup` has made
   binshift run clicks.py --autoscale 1:8          as many workers as the load needs
   binshift scale 4                                from another shell, while it runs
 

@@ -110,6 +110,15 @@ def garbage(index: Index, listed: Iterable[str], floor: Epoch, term: Term, pendi
     return sorted(found)
 
 
+def unheld(names: Iterable[str], held: Epoch) -> list[str]:
+    """The names without the files of ``held`` and earlier epochs, which a copy of the log still needs."""
+    parsed = [(name, layout.parse(name)) for name in names]
+    return [name for name, file in parsed if file is None or file.kind not in _OF_EPOCHS or file.number > held]
+
+
+_OF_EPOCHS = ("deltas", "snapshots", "records", "manifests")
+
+
 def _is_garbage(index: Index, named: bool, file: FileName, floor: Epoch, term: Term) -> bool:
     match file.kind:
         case "deltas" | "snapshots":

@@ -24,6 +24,7 @@ from binshift.errors import MigrationRefused
 from binshift.log.records.targets import Target
 from binshift.model import Bin, Epoch, Worker
 from binshift.routing import Route
+from binshift.savepoints.shelf import Shelf
 from binshift.spark.frontend.query_errors import failing, of_query
 from binshift.spark.frontend.stopping import abort_query, stop_query
 from binshift.spark.jobs.input_meter import InputMeter
@@ -48,6 +49,7 @@ class StreamingQuery(SparkStreamingQuery):
         dataflow: Dataflow,
         reports: Reports,
         meter: InputMeter,
+        savepoints: Shelf,
         stop_background: Callable[[], None],
         close: Callable[[], None],
     ) -> None:
@@ -58,7 +60,7 @@ class StreamingQuery(SparkStreamingQuery):
         """The engine's parts of the query."""
         self._coordinator = dataflow.coordinator
         self._targets, self._epochs = dataflow.targets, dataflow.epochs
-        self._reports, self.input, self.load = reports, meter, meter.load
+        self._reports, self.input, self.load, self.savepoints = reports, meter, meter.load, savepoints
         self._stop_background, self._close = stop_background, close
         self._ending, self._ended = threading.Lock(), False
         self._coordinator.migrations.running = lambda: self.isActive

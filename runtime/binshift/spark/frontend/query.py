@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -22,6 +23,9 @@ from binshift.log.storage.contract import Storage
 from binshift.log.storage.opening import open_storage
 from binshift.migration import Limits
 from binshift.model import Worker
+from binshift.savepoints.planning import Source
+from binshift.savepoints.restoring import restore
+from binshift.savepoints.shelf import Shelf
 from binshift.spark import conf
 from binshift.spark.adoption import adopting
 from binshift.spark.adoption.adopting import Adoption
@@ -52,7 +56,8 @@ def start(definition: Definition, host: Host) -> StreamingQuery:
     """Start a query, and notify the host of the program.
 
     Raises:
-        InvalidSettings: the Spark conf or a setting is wrong, too few executors registered, or they have too few task slots.
+        InvalidSettings: the Spark conf or a setting is wrong, there is no complete snapshot to restore, too few executors
+            registered, or they have too few task slots.
         InvalidQuery: the query is already running in this application.
         Unsupported: the program uses something that binshift does not support.
         LogOwned: another dataflow runs on the checkpoint.
@@ -64,6 +69,8 @@ def start(definition: Definition, host: Host) -> StreamingQuery:
     pipeline = compile_program(definition.frame, Templates(spark, java), definition.output_mode, settings.bins)
     location = definition.checkpoint_location
     files = open_storage(location)
+    if settings.restore_from is not None:
+        restore(files, location, settings.restore_from, definition.query_name)
     adoption = adopting.begin(definition.frame, pipeline, files, checkpoint.log_url(location), settings.adopt)
     others = neighbours.of(spark.sparkContext)
     neighbour = others.enter(checkpoint.query_id(files), definition.query_name, location)
@@ -146,11 +153,17 @@ class _Parts:
         query = self._stream(dataflow, name, meter)
         thread = BackgroundThread(dataflow.background, jobs)
         thread.start()
-        return StreamingQuery(
-            query, self.spark, dataflow, reports, meter, thread.stop, lambda: self._close(jobs, name, meter)
-        )
+        shelf = self._shelf()
+        close = partial(self._close, jobs, name, meter, shelf)
+        return StreamingQuery(query, self.spark, dataflow, reports, meter, shelf, thread.stop, close)
 
-    def _close(self, jobs: SparkJobs, name: str, meter: InputMeter) -> None:
+    def _shelf(self) -> Shelf:
+        chosen = self.definition
+        name, duty = chosen.query_name or "", chosen.settings.copy_duty
+        return Shelf(Source(chosen.checkpoint_location, self.files, self.log, name, duty))
+
+    def _close(self, jobs: SparkJobs, name: str, meter: InputMeter, shelf: Shelf) -> None:
+        shelf.close()
         jobs.close()
         meter.close()
         self.watch.close()

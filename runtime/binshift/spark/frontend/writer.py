@@ -16,11 +16,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from binshift.errors import InvalidQuery, Unsupported
+from binshift.log.storage.locations import check_location
 from binshift.settings import is_setting, resolve
 from binshift.spark.frontend import host, query
 from binshift.spark.frontend.dataflow import StreamingQuery
 from binshift.spark.frontend.definition import Definition
-from binshift.spark.session.checkpoint import CHECKPOINT_OPTION, check_location, chosen_location
+from binshift.spark.session.checkpoint import CHECKPOINT_OPTION, chosen_location
 from binshift.spark.session.jvm import check_file_system
 from binshift.spark.sinks import (
     BatchFunction,
@@ -213,7 +214,7 @@ class StatefulStreamWriter(DataStreamWriter):
         given = chosen_location(spark, self._option(CHECKPOINT_OPTION), self._query_name, sink.name)
         location = check_location(given or tempfile.mkdtemp(prefix="binshift-checkpoint-"))
         check_file_system(spark, location)
-        if isinstance(sink, FileSink):
+        if isinstance(sink, FileSink) and settings.restore_from is None:
             refuse_old_output(spark, sink.path, location)
         return Definition(
             frame=self._df,

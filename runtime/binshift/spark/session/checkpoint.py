@@ -8,14 +8,13 @@ new directory, binshift therefore creates the id and writes it in Spark's format
 from __future__ import annotations
 
 import json
-import posixpath
 import uuid
-from urllib.parse import unquote, urlsplit
 
 from pyspark.sql import SparkSession
 
-from binshift.errors import InvalidQuery, InvalidSettings, LogDamaged, LogFileMissing
+from binshift.errors import InvalidQuery, LogDamaged, LogFileMissing
 from binshift.log.storage.contract import Storage
+from binshift.log.storage.locations import same_location
 from binshift.model import BEFORE_FIRST, Epoch
 from binshift.settings import CHECKPOINT_CONF
 
@@ -52,42 +51,6 @@ def committed(checkpoint: Storage) -> Epoch:
     """The last epoch in Spark's own commit log; -1 for none."""
     names = (each.name.removeprefix(COMMITS) for each in checkpoint.list(COMMITS))
     return Epoch(max((int(name) for name in names if name.isdigit()), default=BEFORE_FIRST))
-
-
-def check_location(location: str) -> str:
-    """A checkpoint location that both Spark and the log can use, in Hadoop's spelling.
-
-    >>> check_location("s3://bucket/clicks")
-    's3a://bucket/clicks'
-
-    Raises:
-        InvalidSettings: its scheme is not supported.
-    """
-    scheme = urlsplit(location).scheme
-    if scheme not in ("", "file", "s3", "s3a"):
-        raise InvalidSettings(
-            f"checkpointLocation {location!r} is on {scheme}://, where binshift cannot create a file atomically: "
-            "use a path that all pods share, or s3a://"
-        )
-    return location if scheme != "s3" else "s3a" + location.removeprefix("s3")
-
-
-def same_location(one: str, other: str) -> bool:
-    """Whether both name the same directory.
-
-    >>> same_location("file:///data/clicks/", "/data/clicks"), same_location("s3://b/x", "s3a://b/x")
-    (True, True)
-    >>> same_location("/data/clicks", "/data/visits")
-    False
-    """
-    return _canonical(one) == _canonical(other)
-
-
-def _canonical(location: str) -> tuple[str, str, str]:
-    parts = urlsplit(location)
-    scheme = {"": "file", "s3a": "s3"}.get(parts.scheme, parts.scheme)
-    path = unquote(parts.path) if parts.scheme == "file" else parts.path
-    return scheme, parts.netloc, posixpath.normpath(path)
 
 
 def log_url(location: str) -> str:
