@@ -24,13 +24,15 @@ from binshift.control.models import (
 )
 from binshift.control.placement import MovingBins, Placement
 from binshift.control.requests import RebalanceRequest, TargetRequest
+from binshift.control.savepoints import Snapshot
 from binshift.control.service_holder import ServiceHolder
 from binshift.control.services import ControlService
 from binshift.engine.timings import EpochTimings
-from binshift.errors import BinshiftError, DrainRefused, NoSuchMigration, TargetOutdated
+from binshift.errors import BinshiftError, DrainRefused, NoSuchMigration, NoSuchSnapshot, TargetOutdated
 from binshift.metrics import Observed, RuntimeMetrics
 from binshift.migration import Phase
 from binshift.model import Epoch, Worker
+from binshift.savepoints.shelf import SavepointState
 
 ADMIN, DRAIN = "admin-token-0123456789", "drain-token-0123456789"
 TOKENS = Tokens(ADMIN, DRAIN)
@@ -142,6 +144,23 @@ class FakeService(ControlService):
         self._write("stop")
         self.stopped = True
 
+    def savepoints(self) -> Sequence[Snapshot]:
+        self.reads += 1
+        return [a_snapshot("monday", "/backup/monday")]
+
+    def savepoint(self, name: str) -> Snapshot:
+        self.reads += 1
+        if name != "monday":
+            raise NoSuchSnapshot(f"there is no snapshot {name!r}")
+        return a_snapshot(name, "/backup/monday")
+
+    def put_savepoint(self, name: str, location: str) -> Snapshot:
+        self._write("put_savepoint", name, location)
+        return a_snapshot(name, location)
+
+    def remove_savepoint(self, name: str, location: str | None) -> None:
+        self._write("remove_savepoint", name, location)
+
     def epochs(self) -> Sequence[EpochTimings]:
         return []
 
@@ -169,6 +188,23 @@ def a_migration(number: int) -> Migration:
         bins_total=8,
         started_at=moment(1_700_000_000.0),
         ended_at=None,
+    )
+
+
+def a_snapshot(name: str, location: str) -> Snapshot:
+    """One that is being copied."""
+    return Snapshot(
+        name=name,
+        location=location,
+        state=SavepointState.COPYING,
+        reason="",
+        epoch=7,
+        files=10,
+        bytes=1000,
+        copied_files=3,
+        copied_bytes=300,
+        started_at=moment(1_700_000_000.0),
+        finished_at=None,
     )
 
 

@@ -17,7 +17,10 @@ from binshift.engine.target_controller import TargetController
 from binshift.epoch_costs import EpochCosts
 from binshift.load import Load, load_of
 from binshift.model import Epoch, Worker
+from binshift.savepoints.planning import Source
+from binshift.savepoints.shelf import Shelf
 from simulator import Row, SimulatedCluster, Totals
+from simulator.faulty import Files
 
 BINS = 8
 
@@ -37,6 +40,9 @@ class SimulatedQuery:
         ports = SimpleNamespace(executors=SimpleNamespace(alive=self._executors))
         self.epochs = SimpleNamespace(ports=ports, stopping=stopping, progress=None, runs_failed=0)
         self.epochs.timings = self.timings
+        self.checkpoint = Files()
+        self.checkpoint.put("metadata", b"{}")
+        self.savepoints = Shelf(Source("/checkpoint", self.checkpoint, cluster.driver.log))
 
     def _executors(self) -> dict[Worker, Any]:
         if self.spark_is_gone:
@@ -120,6 +126,8 @@ class World:
         rows: list[Row] = [{"key": f"k{i}", "value": 1, "time": 0} for i in range(40)]
         moving = not self.query._coordinator.migrations.idle
         self.cluster.epoch(rows)
+        for folder in ("offsets", "commits"):
+            self.query.checkpoint.put(f"{folder}/{self.query.epoch}", b"v1")
         moving = moving or not self.query._coordinator.migrations.idle
         self.cluster.background()
         self.now += 1.0

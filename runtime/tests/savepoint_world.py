@@ -121,7 +121,10 @@ def check(query: Query, files: Storage, epoch: int) -> None:
     for operator in query.world.operators:
         for to in (epoch, epoch - 1):
             if to >= max(index.base, query.world.first):
-                assert rows(query.world, Folder(files, layout.LOG), index, operator, to) == query.world.states[to][operator]
+                assert (
+                    rows(query.world, Folder(files, layout.LOG), index, operator, to)
+                    == query.world.states[to][operator]
+                )
 
 
 def findings(files: Storage) -> list[Finding]:

@@ -183,7 +183,7 @@ class Shelf:
             for each in self._requests.values():
                 each.stop.set()
                 if not each.ended:
-                    each.reason = ENDED
+                    each.reason = each.reason or ENDED
 
     def _checked(self, location: str) -> str:
         place = check_location(location)
