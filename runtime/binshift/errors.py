@@ -131,7 +131,7 @@ class NoSuchQuery(GiveUp):
 
 
 class SnapshotRefused(GiveUp):
-    """A snapshot of a dataflow cannot be made or removed at a location: something else is there."""
+    """A snapshot of a dataflow cannot be made or removed at a location, which has something else."""
 
 
 class NoSuchSnapshot(SnapshotRefused):

@@ -20,7 +20,8 @@ from binshift.model import BinSet, Epoch
 from binshift.savepoints import layout
 from binshift.savepoints.planning import Source
 from binshift.savepoints.records import Savepoint
-from binshift.savepoints.saving import Progress, Saving
+from binshift.savepoints.requested import Progress
+from binshift.savepoints.saving import Saving
 
 LOCATION = "/checkpoint"
 BATCHES_KEPT = 8
@@ -57,7 +58,8 @@ class Query:
 
     def __init__(self, seed: int, grace: float = 0.0) -> None:
         self.rng = random.Random(seed)
-        self.driver = Driver(DictStorage(), seed)
+        self.log_files = DictStorage()
+        self.driver = Driver(self.log_files, seed)
         self.files = DictStorage()
         self.files.put(layout.METADATA, b'{"id":"q-1"}')
         self.driver.log._grace_seconds = grace

@@ -90,6 +90,7 @@ class Played:
             dataflow,
             Reports(deque()),
             InputMeter(None, None),
+            nothing,
             lambda: None,
             lambda: None,
         )

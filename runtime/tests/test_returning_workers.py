@@ -24,8 +24,9 @@ def query(cluster: SimulatedCluster, executors: dict[Worker, str]) -> StreamingQ
     parts: Any = (SimpleNamespace(ports=SimpleNamespace(executors=alive)), SimpleNamespace(wake=lambda: None))
     dataflow = Dataflow(targets(cluster).log, cluster.driver.coordinator, targets(cluster), *parts)
     stream: Any = SimpleNamespace(_jsq=None, isActive=True, awaitTermination=lambda: None)
-    spark: Any = None
-    return StreamingQuery(stream, spark, dataflow, Reports(deque()), InputMeter(None, None), lambda: None, lambda: None)
+    none: Any = None
+    meter = InputMeter(None, None)
+    return StreamingQuery(stream, none, dataflow, Reports(deque()), meter, none, lambda: None, lambda: None)
 
 
 def test_who_has_just_registered_is_told() -> None:

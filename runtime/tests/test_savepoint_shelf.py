@@ -3,53 +3,23 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from awaiting import awaited
-from savepoint_world import LOCATION, Query, Target
+from savepoint_shelf import World, wait_until
+from savepoint_world import LOCATION, Query
 
 from binshift.errors import (
     InvalidSettings,
     NoQueryYet,
-    NoSuchSnapshot,
     SnapshotRefused,
     StorageUnavailable,
 )
-from binshift.log.storage.opening import open_storage
 from binshift.savepoints import layout, records, saving, shelf
-from binshift.savepoints.shelf import Requested, SavepointState, Shelf
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    """Wait for what a copy's thread brings about."""
-    awaited(condition, bool, 30)
-
-
-class World:
-    """A query, its shelf, and targets by location, whose copies wait while they are closed."""
-
-    def __init__(self) -> None:
-        self.query = Query(1)
-        for _ in range(3):
-            self.query.epoch()
-        self.targets: dict[str, Target] = {}
-        self.open = threading.Event()
-        self.open.set()
-        self.now = 100.0
-        self.shelf = self.new_shelf()
-
-    def new_shelf(self) -> Shelf:
-        return Shelf(self.query.source(), self.target, lambda: self.now)
-
-    def target(self, location: str) -> Target:
-        return self.targets.setdefault(location, Target(before=lambda name: self.open.wait(30)))
-
-    def ended(self, name: str) -> Requested:
-        found = self.shelf.get(name)
-        wait_until(lambda: found.ended)
-        return found
+from binshift.savepoints.planning import Source
+from binshift.savepoints.requested import SavepointState
+from binshift.savepoints.shelf import Shelf
 
 
 @pytest.fixture
@@ -119,7 +89,7 @@ def test_links_into_the_checkpoint_are_followed(tmp_path: Path) -> None:
     query = Query(2)
     (tmp_path / "checkpoint").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "checkpoint")
-    source = saving.Source(str(tmp_path / "checkpoint"), query.files, query.driver.log)
+    source = Source(str(tmp_path / "checkpoint"), query.files, query.driver.log)
     with pytest.raises(InvalidSettings, match="inside"):
         Shelf(source).put("monday", str(tmp_path / "link" / "monday"))
 
@@ -170,55 +140,11 @@ def test_a_storage_that_stays_unavailable_fails_it(world: World, monkeypatch: py
     world.query.collect()
 
 
-def test_a_running_copy_is_removed(world: World) -> None:
-    """A removal ends the copy, removes its files and forgets it; the files of the log are released."""
-    written = threading.Event()
-    world.open.clear()
-    world.target("/backup").before = lambda name: name == layout.BEGUN or (written.set(), world.open.wait(30))
-    world.shelf.put("monday", "/backup")
-    assert written.wait(30)
-    threading.Timer(0.1, world.open.set).start()
-    world.shelf.remove("monday", None)
-    assert world.targets["/backup"].files == {}
-    with pytest.raises(NoSuchSnapshot):
-        world.shelf.get("monday")
-    with world.query.driver.log.hold():
-        pass
-    world.shelf.remove("monday", "/backup")
-
-
-def test_a_pending_one_is_removed(world: World) -> None:
-    """It is never copied."""
-    world.open.clear()
-    world.shelf.put("a", "/backup/a")
-    world.shelf.put("b", "/backup/b")
-    wait_until(lambda: world.shelf.get("a").state is SavepointState.COPYING)
-    world.shelf.remove("b", "/backup/b")
-    world.open.set()
-    assert world.ended("a").state is SavepointState.COMPLETE
-    assert world.targets["/backup/b"].files == {}
-
-
-def test_a_removal_without_a_location_needs_a_known_name(world: World) -> None:
-    """After a restart of the driver, the location must be named."""
-    with pytest.raises(InvalidSettings, match="name its location"):
-        world.shelf.remove("monday", None)
-
-
-def test_a_removal_elsewhere_leaves_the_known_one(world: World) -> None:
-    """Only the named location is touched."""
-    world.shelf.put("monday", "/backup")
-    world.ended("monday")
-    world.shelf.remove("monday", "/elsewhere")
-    assert world.shelf.get("monday").state is SavepointState.COMPLETE
-    assert records.complete(world.targets["/backup"]) is not None
-
-
 def test_the_end_of_the_query_leaves_it_pending(world: World) -> None:
     """An unfinished copy is not failed: the next driver finishes it with the same request."""
     written = threading.Event()
     world.open.clear()
-    world.target("/backup").before = lambda name: name == layout.BEGUN or (written.set(), world.open.wait(30))
+    world.wait_after_begun("/backup", written)
     world.shelf.put("monday", "/backup")
     assert written.wait(30)
     world.shelf.close()
@@ -235,7 +161,12 @@ def test_the_end_of_the_query_leaves_it_pending(world: World) -> None:
 
 def test_a_replaced_driver_leaves_it_pending(world: World) -> None:
     """A fenced driver reports who has taken over, and takes no request any more (I8)."""
-    world.target("/backup").before = lambda name: name == layout.METADATA and world.query.restart()
+
+    def replace(name: str) -> None:
+        if name == layout.METADATA:
+            world.query.restart()
+
+    world.target("/backup").before = replace
     world.shelf.put("monday", "/backup")
     wait_until(lambda: "has taken over" in world.shelf.get("monday").why)
     assert world.shelf.get("monday").state is SavepointState.PENDING
@@ -255,18 +186,6 @@ def test_requests_are_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> 
         world.shelf.put(name, f"/backup/{name}")
     with pytest.raises(SnapshotRefused, match="waiting"):
         world.shelf.put("f", "/backup/f")
-
-
-def test_a_savepoint_on_disk(world: World, tmp_path: Path) -> None:
-    """Through real files: complete, and removed without a rest."""
-    real = Shelf(world.query.source(), open_storage)
-    requested = real.put("monday", str(tmp_path / "backup"))
-    wait_until(lambda: requested.ended)
-    assert requested.state is SavepointState.COMPLETE, requested.why
-    assert (tmp_path / "backup" / layout.DESCRIPTION).exists()
-    (tmp_path / "backup" / "notes.txt").write_text("mine")
-    real.remove("monday", str(tmp_path / "backup"))
-    assert [each.name for each in tmp_path.rglob("*") if each.is_file()] == ["notes.txt"]
 
 
 def test_a_bug_fails_the_request(world: World) -> None:

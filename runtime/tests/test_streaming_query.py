@@ -46,7 +46,7 @@ def test_a_query_has_the_type_of_a_pyspark_query(spark: SparkSession, tmp_path: 
     nothing = cast(Any, None)
     dataflow = Dataflow(nothing, cast(Any, Coordinator()), nothing, OneFunction(lambda: None), nothing)
     query = StreamingQuery(
-        underlying, spark, dataflow, Reports(deque()), InputMeter(None, None), lambda: None, lambda: None
+        underlying, spark, dataflow, Reports(deque()), InputMeter(None, None), nothing, lambda: None, lambda: None
     )
     try:
         assert isinstance(query, binshift.StreamingQuery)

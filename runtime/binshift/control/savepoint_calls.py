@@ -11,7 +11,7 @@ from binshift.control.choice import Choice
 from binshift.control.problems import Document, documented
 from binshift.control.savepoints import RemovalParameters, Snapshot, SnapshotPath, SnapshotRequest, Snapshots
 from binshift.control.services import ControlService
-from binshift.savepoints.shelf import SavepointState
+from binshift.savepoints.requested import SavepointState
 
 _BAD_BODY = documented(HTTPStatus.CONFLICT, HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 _UNFINISHED: Document = {202: {"model": Snapshot, "description": "It waits, or is being copied"}}

@@ -14,8 +14,8 @@ from pydantic import Field
 
 from binshift.control.models import REASON_CHARACTERS_MAX, Answer, moment
 from binshift.control.requests import Body, Parameters
+from binshift.savepoints.requested import Requested, SavepointState
 from binshift.savepoints.restoring import place_of
-from binshift.savepoints.shelf import Requested, SavepointState
 
 NAME: Final = "^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$"
 NAME_CHARACTERS_MAX: Final = 253

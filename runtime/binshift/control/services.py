@@ -155,8 +155,8 @@ class ControlService:
         """End a copy, and remove the files of a snapshot; a location of None is the requested one.
 
         Raises:
-            SnapshotRefused: something else is at the location.
-            InvalidSettings: the location is not known, or no snapshot can be there.
+            SnapshotRefused: the location has something else.
+            InvalidSettings: the location is not known, or it cannot have a snapshot.
             StorageUnavailable, NoQueryYet: repeat the call.
         """
         raise NoQueryYet(self.unready())

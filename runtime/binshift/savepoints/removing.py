@@ -21,7 +21,7 @@ def remove(files: Storage, name: str) -> None:
     """Remove the savepoint ``name``, complete or not, from ``files``; nothing happens where there is none.
 
     Raises:
-        SnapshotRefused: another savepoint is there, or its descriptions cannot be read.
+        SnapshotRefused: the files are of another savepoint, or its descriptions cannot be read.
         StorageUnavailable: the storage did not answer; repeat the same call.
         InvalidSettings: it refuses access.
     """

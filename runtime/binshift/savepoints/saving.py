@@ -4,7 +4,7 @@ The epoch is the last recorded one, once Spark has committed it: the index of th
 held there, so that retention deletes none of it until the copy ends. What is to be copied is written first (`BEGUN`), so that
 another driver can finish the same epoch's copy, as long as its files exist; otherwise it begins again with a newer epoch.
 
-It must never change the query's checkpoint, nor write a description before every file is there.
+It must never change the query's checkpoint, nor write a description before every file exists.
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -29,6 +27,7 @@ from binshift.savepoints import layout, records, removing
 from binshift.savepoints.copying import Gone, Pace, copy_file, each_of
 from binshift.savepoints.planning import Source, can_finish, check_opens, plan_of, present
 from binshift.savepoints.records import CopiedFile, Savepoint
+from binshift.savepoints.requested import Progress
 
 logger = logging.getLogger(__name__)
 
@@ -42,41 +41,6 @@ BEGINNINGS_MAX: Final = 5
 """How often a copy begins again because files of its epoch were deleted."""
 FENCE_SECONDS: Final = 10.0
 """How often a copy checks that no newer driver has opened the log."""
-
-
-@dataclass
-class Progress:
-    """How far a copy is; written by its threads, read by any.
-
-    Attributes:
-        trouble: why it waits; empty if it does not.
-        epoch: None until it is chosen.
-        files: how many there are.
-        bytes: of all of them.
-        copied_files: how many are copied.
-        copied_bytes: of these.
-    """
-
-    trouble: str = ""
-    epoch: Epoch | None = None
-    files: int = 0
-    bytes: int = 0
-    copied_files: int = 0
-    copied_bytes: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def planned(self, plan: Savepoint, present: Iterable[CopiedFile]) -> None:
-        """This is to be copied, and these files are there."""
-        there = list(present)
-        with self._lock:
-            self.epoch, self.files, self.bytes = Epoch(plan.epoch), len(plan.files), plan.bytes
-            self.copied_files, self.copied_bytes = len(there), sum(each.bytes for each in there)
-
-    def copied(self, file: CopiedFile) -> None:
-        """One more is there."""
-        with self._lock:
-            self.copied_files += 1
-            self.copied_bytes += file.bytes
 
 
 class Saving:

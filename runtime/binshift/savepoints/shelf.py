@@ -11,8 +11,6 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Final
 
 from binshift.errors import (
@@ -33,7 +31,8 @@ from binshift.savepoints import records, removing
 from binshift.savepoints.copying import CopyStopped
 from binshift.savepoints.planning import Source
 from binshift.savepoints.records import Savepoint
-from binshift.savepoints.saving import Progress, Saving
+from binshift.savepoints.requested import Requested, SavepointState
+from binshift.savepoints.saving import Saving
 
 logger = logging.getLogger(__name__)
 
@@ -42,60 +41,6 @@ KEPT: Final = 100
 STOP_SECONDS_MAX: Final = 25.0
 """How long a removal waits for the running copy: one part of each file that it copies."""
 ENDED: Final = "the query has ended; the copy continues when its next driver gets the same request"
-
-
-class SavepointState(StrEnum):
-    """The state of a savepoint."""
-
-    PENDING = "Pending"
-    COPYING = "Copying"
-    COMPLETE = "Complete"
-    FAILED = "Failed"
-
-
-@dataclass
-class Requested:
-    """A requested savepoint.
-
-    Attributes:
-        name: of it.
-        location: where it is to be.
-        state: of it.
-        reason: why it is in this state, apart from what troubles the copy; empty if that is plain.
-        progress: of its copy.
-        started_at: when the copy began, in seconds since 1970; None before.
-        finished_at: when it ended; None before.
-        stop: ends the copy.
-        idle: set while no thread works on it.
-    """
-
-    name: str
-    location: str
-    state: SavepointState = SavepointState.PENDING
-    reason: str = ""
-    progress: Progress = field(default_factory=Progress)
-    started_at: float | None = None
-    finished_at: float | None = None
-    stop: threading.Event = field(default_factory=threading.Event)
-    idle: threading.Event = field(default_factory=threading.Event)
-
-    def __post_init__(self) -> None:
-        self.idle.set()
-
-    @property
-    def why(self) -> str:
-        """Why it waits or has failed; empty if neither."""
-        return self.reason or self.progress.trouble
-
-    @property
-    def ended(self) -> bool:
-        """Whether nothing more happens to it."""
-        return self.state in (SavepointState.COMPLETE, SavepointState.FAILED)
-
-    def completed(self, found: Savepoint) -> None:
-        """It is complete; ``found`` is its description."""
-        self.progress.planned(found, found.files)
-        self.state, self.reason = SavepointState.COMPLETE, ""
 
 
 class Shelf:
@@ -160,8 +105,8 @@ class Shelf:
         """End its copy, remove its files at ``location`` (None: as requested in this run) and forget it; may be called again.
 
         Raises:
-            SnapshotRefused: something else is there.
-            InvalidSettings: the location is not known, or no savepoint can be there.
+            SnapshotRefused: the location has something else.
+            InvalidSettings: the location is not known, or it cannot have a savepoint.
             StorageUnavailable: the copy has not ended yet, or the storage did not answer; repeat the call.
         """
         with self._lock:
@@ -198,7 +143,7 @@ class Shelf:
             raise NoQueryYet("the query has ended: repeat the request once it runs again")
 
     def _complete(self, name: str, place: str) -> Savepoint | None:
-        """The savepoint if it is there already; a copy finds out what else is there."""
+        """The savepoint if the place has it already; a copy finds out what else it has."""
         try:
             found = records.complete(self._open(place))
         except (Retryable, LogError):

@@ -41,6 +41,7 @@ from binshift.spark.session.failures import without_java
 STEP_SECONDS: Final = 0.25
 CHECKPOINT_VARIABLE: Final = "BINSHIFT_CHECKPOINT"
 RESTORE_CONF: Final = "spark.binshift.restoreFrom"
+RESTORE_HELP: Final = "snapshot of a dataflow to begin with, if the checkpoint is empty (see `binshift snapshot`)"
 CORES_MIN: Final = 2
 """Background jobs need a task slot of their own."""
 CORES: Final = 3
@@ -187,8 +188,7 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
     )
     parsing.add_argument("--port", type=port, default=0, help="port of the control API (default: any free port)")
     parsing.add_argument("--directory", type=Path, help="folder for logs and stores (default: a temporary folder)")
-    restored = "snapshot of a dataflow to begin with, if the checkpoint is empty (see `binshift snapshot`)"
-    parsing.add_argument("--restore-from", metavar="LOCATION", help=restored)
+    parsing.add_argument("--restore-from", metavar="LOCATION", help=RESTORE_HELP)
     parsing.add_argument(
         "--checkpoint",
         metavar="LOCATION",
