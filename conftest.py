@@ -43,6 +43,7 @@ SLOW = {
         "test_release_build",
         "test_replay_without_workers",
         "test_rows",
+        "test_savepoints",
         "test_store_contract",
         "test_store_damage",
     ),

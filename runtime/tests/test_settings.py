@@ -78,7 +78,9 @@ def test_text_and_value_mean_the_same(name: str, data: st.DataObject) -> None:
     by_keyword = resolve(keywords={name: value})
     assert getattr(by_keyword, name) == value
     assert resolve(options={option_of(name): str(value).lower() if value is not True else "true"}) == (
-        by_keyword if name not in ("store_directory", "adopt") else resolve(keywords={name: str(value).lower()})
+        by_keyword
+        if name not in ("store_directory", "adopt", "restore_from")
+        else resolve(keywords={name: str(value).lower()})
     )
 
 

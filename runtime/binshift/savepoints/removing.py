@@ -50,7 +50,12 @@ def clear(files: Storage, first: Collection[str], last: Collection[str]) -> None
     """
     files.delete(first)
     names = [each.name for each in files.list("") if layout.belongs(each.name)]
-    names += [each.name for each in files.list(log_layout.PARTIAL)]
     for start in range(0, len(names), FILES_DELETED_AT_ONCE):
         files.delete(names[start : start + FILES_DELETED_AT_ONCE])
+    clear_unfinished(files)
     files.delete(last)
+
+
+def clear_unfinished(files: Storage) -> None:
+    """Remove the files without a name that a killed copy has left on a file system. Errors as `clear`."""
+    files.delete([each.name for each in files.list(log_layout.PARTIAL)])

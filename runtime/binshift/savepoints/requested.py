@@ -69,6 +69,7 @@ class Requested:
         finished_at: when it ended; None before.
         stop: ends the copy.
         idle: set while no thread works on it.
+        checked: set once it is known whether it was complete already.
     """
 
     name: str
@@ -80,6 +81,7 @@ class Requested:
     finished_at: float | None = None
     stop: threading.Event = field(default_factory=threading.Event)
     idle: threading.Event = field(default_factory=threading.Event)
+    checked: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
         self.idle.set()
@@ -93,8 +95,3 @@ class Requested:
     def ended(self) -> bool:
         """Whether nothing more happens to it."""
         return self.state in (SavepointState.COMPLETE, SavepointState.FAILED)
-
-    def completed(self, found: Savepoint) -> None:
-        """It is complete; ``found`` is its description."""
-        self.progress.planned(found, found.files)
-        self.state, self.reason = SavepointState.COMPLETE, ""

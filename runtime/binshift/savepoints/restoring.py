@@ -101,6 +101,7 @@ def _claim(checkpoint: Storage, origin: Origin) -> None:
             f"binshift.restoreFrom needs an empty checkpoint, and {checkpoint.url} has {other!r} without a query: remove it, or "
             "choose another checkpointLocation"
         )
+    removing.clear_unfinished(checkpoint)
     checkpoint.put_if_absent(layout.RESTORED, records.encode(layout.RESTORED, origin))
 
 

@@ -90,6 +90,7 @@ class Saving:
         if before is not None:
             held.enter_context(self._log.hold(Epoch(before.epoch)))
             if can_finish(before, self._source, self._target):
+                removing.clear_unfinished(self._target)
                 return before
             held.close()
             removing.clear(self._target, [layout.DESCRIPTION], [layout.BEGUN])

@@ -29,7 +29,7 @@ from binshift.log.storage.locations import check_location, overlaps, same_locati
 from binshift.log.storage.opening import open_storage
 from binshift.savepoints import records, removing
 from binshift.savepoints.copying import CopyStopped
-from binshift.savepoints.planning import Source
+from binshift.savepoints.planning import Source, present
 from binshift.savepoints.records import Savepoint
 from binshift.savepoints.requested import Requested, SavepointState
 from binshift.savepoints.saving import Saving
@@ -40,6 +40,8 @@ KEPT: Final = 100
 """Requests that are remembered; older ones are forgotten when they have ended."""
 STOP_SECONDS_MAX: Final = 25.0
 """How long a removal waits for the running copy: one part of each file that it copies."""
+ANSWER_SECONDS: Final = 1.0
+"""How long a first request waits for the answer that the savepoint is complete already."""
 ENDED: Final = "the query has ended; the copy continues when its next driver gets the same request"
 
 
@@ -72,12 +74,13 @@ class Shelf:
             InvalidSettings: no savepoint can be at that location.
             NoQueryYet: the query has ended.
         """
-        place = self._checked(location)
+        self._checked(location)
         with self._lock:
             self._check_open()
             known = self._requests.get(name)
         if known is None:
-            known = self._add(Requested(name, location), self._complete(name, place))
+            known = self._add(Requested(name, location))
+            known.checked.wait(ANSWER_SECONDS)
         if not same_location(known.location, location):
             raise SnapshotRefused(
                 f"the snapshot {name!r} is at {known.location!r}, not at {location!r}: use another name"
@@ -142,16 +145,17 @@ class Shelf:
         if self._closed:
             raise NoQueryYet("the query has ended: repeat the request once it runs again")
 
-    def _complete(self, name: str, place: str) -> Savepoint | None:
-        """The savepoint if the place has it already; a copy finds out what else it has."""
+    def _complete(self, name: str, target: Storage) -> Savepoint | None:
+        """The savepoint if the target has it already; a copy finds out what else it has."""
         try:
-            found = records.complete(self._open(place))
+            found = records.complete(target)
+            if found is None or (found.name, found.query) != (name, self._source.log.format.query):
+                return None
+            return found if len(present(found, target)) == len(found.files) else None
         except (Retryable, LogError):
             return None
-        mine = found is not None and (found.name, found.query) == (name, self._source.log.format.query)
-        return found if mine else None
 
-    def _add(self, wanted: Requested, complete: Savepoint | None) -> Requested:
+    def _add(self, wanted: Requested) -> Requested:
         with self._lock:
             self._check_open()
             known = self._requests.get(wanted.name)
@@ -163,9 +167,9 @@ class Shelf:
                     raise SnapshotRefused(f"{KEPT} snapshots are waiting: repeat the request when some are complete")
                 del self._requests[old.name]
             self._requests[wanted.name] = wanted
-            if complete is not None:
-                wanted.completed(complete)
-            elif self._thread is None:
+            if self._thread is not None:
+                wanted.checked.set()  # when it is its turn
+            else:
                 self._thread = threading.Thread(target=self._work, name="binshift-snapshots", daemon=True)
                 self._thread.start()
             return wanted
@@ -185,6 +189,7 @@ class Shelf:
             try:
                 self._copy(wanted)
             finally:
+                wanted.checked.set()
                 wanted.idle.set()
 
     def _next(self) -> Requested | None:
@@ -201,7 +206,10 @@ class Shelf:
     def _copy(self, wanted: Requested) -> None:
         try:
             target = self._open(check_location(wanted.location))
-            found = Saving(self._source, wanted.name, target, wanted.progress, wanted.stop).run()
+            found = self._complete(wanted.name, target)
+            if found is None:
+                wanted.checked.set()
+                found = Saving(self._source, wanted.name, target, wanted.progress, wanted.stop).run()
         except CopyStopped:
             self._ended(wanted, SavepointState.PENDING, ENDED)
         except Fenced as error:
@@ -216,6 +224,7 @@ class Shelf:
         else:
             wanted.progress.planned(found, found.files)
             self._ended(wanted, SavepointState.COMPLETE, "")
+            logger.info("the snapshot %s of epoch %d is complete at %s", wanted.name, found.epoch, wanted.location)
 
     def _ended(self, wanted: Requested, state: SavepointState, reason: str) -> None:
         with self._lock:

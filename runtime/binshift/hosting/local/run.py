@@ -171,10 +171,8 @@ def _started(
 
 def _parsed(arguments: list[str]) -> argparse.Namespace:
     """Everything after ``--`` is the program's own."""
-    ours, program = arguments, []
-    if "--" in arguments:
-        at = arguments.index("--")
-        ours, program = arguments[:at], arguments[at + 1 :]
+    at = arguments.index("--") if "--" in arguments else len(arguments)
+    ours, program = arguments[:at], arguments[at + 1 :]
     parsing = parser("run", "Run a program on a cluster on this machine, and supervise both.", EXAMPLES, of_run=False)
     parsing.add_argument("app", type=Path, help="the program: a Python file")
     parsing.add_argument(
