@@ -273,13 +273,13 @@ def test_the_document_has_every_call(service: FakeService) -> None:
     calls = {(m.upper(), path) for path, methods in document["paths"].items() for m in methods}
     of_a_query = {
         *(("GET", f"/{name}") for name in ("dataflow", "workers", "bins", "placement", "epochs", "migrations")),
-        *(("GET", "/migrations/{id}"), ("DELETE", "/migrations/{id}"), ("PUT", "/target")),
+        *(("GET", "/migrations/{id}"), ("DELETE", "/migrations/{id}"), ("PUT", "/target"), ("GET", "/snapshots")),
+        *((method, "/snapshots/{name}") for method in ("GET", "PUT", "DELETE")),
         *(("POST", "/workers/{worker}/drain"), ("POST", "/rebalance"), ("POST", "/stop")),
     }
     assert calls == {
         *(("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/metrics"), ("GET", "/v1/queries")),
-        *((method, f"/v1{path}") for method, path in of_a_query),
-        *((method, f"/v1/queries/{{query}}{path}") for method, path in of_a_query),
+        *((method, f"/v1{query}{path}") for method, path in of_a_query for query in ("", "/queries/{query}")),
     }
     guarded = {p for p, ms in document["paths"].items() for m in ms.values() if "security" in m}
     assert guarded == {path for _, path in calls if path.startswith("/v1/")}
