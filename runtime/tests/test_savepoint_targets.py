@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from log_worlds import DictStorage
-from savepoint_world import Query, Target
+from savepoint_world import Query, Target, check
 
 from binshift.errors import LogDamaged, SnapshotRefused
 from binshift.log.storage import layout as log_layout
+from binshift.log.storage.opening import open_storage
 from binshift.model import BEFORE_FIRST, Epoch
 from binshift.savepoints import copying, layout, removing
 
@@ -106,6 +109,25 @@ def test_a_removal_of_another_name_removes_nothing() -> None:
         with pytest.raises(SnapshotRefused, match="monday"):
             removing.remove(target, "sunday")
     assert len(target.files) == len(before) - 1
+
+
+@pytest.mark.parametrize("kind", ["directory", "object store"])
+def test_every_store_can_have_a_savepoint(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is written in parts, opens there, and is removed."""
+    monkeypatch.setattr(copying, "PART_BYTES", 512)
+    query = Query(17)
+    for _ in range(6):
+        query.epoch()
+    target = open_storage(str(tmp_path) if kind == "directory" else f"memory://{tmp_path.name}")
+    made = query.save(target)
+    assert max(each.bytes for each in made.files) > 2 * 512
+    check(query, target, made.epoch)
+    assert query.save(target) == made
+    target.delete(
+        [each.name for each in target.list("") if not layout.belongs(each.name) and "snapshot" not in each.name]
+    )
+    removing.remove(target, "monday")
+    assert [each.name for each in target.list("") if "probes" not in each.name] == []
 
 
 def test_large_files_are_copied_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 from adopted_programs import PROGRAMS, STEPS, Program, conf_kept, frame, put, take_away
 from awaiting import awaited
 from pyspark.sql import DataFrame, SparkSession
+from runs import awaited as seen_in_run
+from runs import run_command, running, status
 
 import binshift
 from binshift.errors import InvalidSettings
@@ -98,6 +101,37 @@ def test_a_directory_without_a_snapshot_starts_no_query(session: SparkSession, t
     with pytest.raises(InvalidSettings, match=r"no snapshot\.json"):
         Query(session, tmp_path, program, tmp_path / "new", restore_from=str(tmp_path / "nothing"))
     assert not (tmp_path / "new").exists()
+
+
+def test_a_run_is_copied_and_another_run_starts_from_it(tmp_path: Path) -> None:
+    """`binshift snapshot` while the query runs; `binshift run --restore-from` continues after its epoch."""
+    program, backup = str(Path(__file__).with_name("steered_program.py")), tmp_path / "backup"
+
+    def epoch() -> int:
+        found: int = status(tmp_path)["dataflow"]["epoch"]
+        return found
+
+    with running(tmp_path, program, "--", str(tmp_path / "first")):
+        seen_in_run(epoch, lambda seen: seen >= 3)
+        made = run_command(tmp_path, "snapshot", str(backup), "--output", "json")
+        assert made.returncode == 0, made.stderr
+        again = run_command(tmp_path, "snapshot", str(backup))
+        assert "complete" in again.stdout, again.stderr
+    copied = json.loads(made.stdout)
+    assert (copied["name"], copied["location"], copied["state"]) == ("backup", str(backup), "Complete")
+    verified = run_command(tmp_path, "log", "verify", str(backup / "binshift"))
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+    with running(tmp_path, program, "--restore-from", str(backup), "--", str(tmp_path / "second")):
+        seen_in_run(epoch, lambda seen: seen > copied["epoch"])
+        removed = run_command(tmp_path, "snapshot", str(backup), "--remove")
+        assert removed.returncode == 0, removed.stderr
+    names = {int(each.stem) for each in (tmp_path / "second" / "binshift" / "records").iterdir()}
+    assert copied["epoch"] in names
+    assert (
+        min(int(each.name) for each in (tmp_path / "second" / "commits").iterdir() if each.name.isdigit())
+        <= copied["epoch"]
+    )
+    assert [each for each in backup.rglob("*") if each.is_file()] == []
 
 
 def _distinct(rows: list[Counter[str]], program: Program) -> list[Counter[str]]:
