@@ -19,8 +19,10 @@ from binshift.engine.bin_records import is_counted
 from binshift.engine.epoch_plan import BatchOffsets, EpochPlan, Finished, one_each
 from binshift.engine.epoch_tasks import EpochTasks
 from binshift.engine.housekeeping import Housekeeping
+from binshift.engine.key_reports import add_reports
 from binshift.engine.migration_controller import NO_MOVES, MigrationController
 from binshift.errors import EpochFailed, LogDamaged, ReplayMismatch, Retryable
+from binshift.hotkeys import HotKeys
 from binshift.log.log import Log
 from binshift.log.records import terms
 from binshift.log.records.commits import CommitRecord, Part, route_changes, whole_route
@@ -47,6 +49,7 @@ class Coordinator:
         self._tasks = EpochTasks(log, self._operators, migrations, undo)
         self._house = house
         self.migrations = migrations
+        self.hot_keys = HotKeys()
         self.lock = migrations.lock
 
     @property
@@ -144,6 +147,7 @@ class Coordinator:
                 )
             if is_counted(plan.epoch):
                 self.migrations.bin_records.add(part.bin_records for part in parts)
+                add_reports(self.hot_keys, parts, len(plan.route.workers))
             self.migrations.mark_participants_warm(plan.workers)
             self.migrations.apply_record(plan.epoch, plan.moves, self._log.index)
 

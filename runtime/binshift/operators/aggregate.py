@@ -81,6 +81,10 @@ class Aggregate:
         """Keys, then merged buffers."""
         return pa.schema([*self.keys, *self.buffers])
 
+    def key_columns(self, rows: pa.RecordBatch) -> Sequence[pa.Array]:
+        """See `Keyed`."""
+        return [rows.column(name) for name in (() if self.keyless else self.keys.names)]
+
     def stored(self) -> tuple[StoredRows, ...]:
         """A row for each group."""
         if self.keyless:

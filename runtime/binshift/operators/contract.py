@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -198,3 +198,11 @@ class Operator(Processor, Protocol):
     @property
     def output_schema(self) -> pa.Schema:
         """The columns of what `run` yields."""
+
+
+@runtime_checkable
+class Keyed(Protocol):
+    """An operator whose input has columns of a key."""
+
+    def key_columns(self, rows: pa.RecordBatch) -> Sequence[pa.Array]:
+        """The columns of the key in rows of the input; none where all rows have the same key."""

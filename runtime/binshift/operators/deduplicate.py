@@ -15,7 +15,7 @@ It must never pass a row whose key has a stored state, nor read a key twice.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,6 +78,10 @@ class Deduplicate:
     def output_schema(self) -> pa.Schema:
         """The input columns."""
         return self.rows
+
+    def key_columns(self, rows: pa.RecordBatch) -> Sequence[pa.Array]:
+        """See `Keyed`."""
+        return [rows.column(name) for name in self.keys.names]
 
     def stored(self) -> tuple[StoredRows, ...]:
         """A row for each key."""

@@ -6,12 +6,12 @@ behind it wait for them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from binshift.operators.contract import EpochContext, EpochState, Operator, Processor
+from binshift.operators.contract import EpochContext, EpochState, Keyed, Operator, Processor
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,10 @@ class Delayed:
     def output_schema(self) -> pa.Schema:
         """The operator's."""
         return self.operator.output_schema
+
+    def key_columns(self, rows: pa.RecordBatch) -> Sequence[pa.Array]:
+        """The operator's."""
+        return self.operator.key_columns(rows) if isinstance(self.operator, Keyed) else ()
 
     def run(
         self, batches: Iterator[pa.RecordBatch], state: EpochState, context: EpochContext

@@ -6,7 +6,7 @@ time. How the function is called is the business of a `GroupFunction`; states an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -85,6 +85,10 @@ class GroupStates:
     def output_schema(self) -> pa.Schema:
         """The columns of what the function returns."""
         return self.output
+
+    def key_columns(self, rows: pa.RecordBatch) -> Sequence[pa.Array]:
+        """See `Keyed`."""
+        return [rows.column(self.rows.get_field_index(name) - len(self.rows)) for name in self.keys.names]
 
     def adopt(self, rows: pa.RecordBatch, state: EpochState) -> None:
         """Store the states of keys without one; see `adopt_states`."""

@@ -14,7 +14,7 @@ See `join_chunks` for the state and `join_lists` for the expiry index. It must n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -94,6 +94,10 @@ class Join:
     def output_schema(self) -> pa.Schema:
         """The output columns of the left side, then those of the right; nullable where rows come out without that side."""
         return self._output.schema
+
+    def key_columns(self, rows: pa.RecordBatch) -> Sequence[pa.Array]:
+        """See `Keyed`."""
+        return [rows.column(name) for name in self.keys.names]
 
     def stored(self) -> tuple[StoredRows, ...]:
         """The rows of each side."""

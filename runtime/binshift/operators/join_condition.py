@@ -117,6 +117,10 @@ class ConditionedJoin:
         """The join's."""
         return self.join.output_schema
 
+    def key_columns(self, rows: pa.RecordBatch) -> Sequence[pa.Array]:
+        """The join's."""
+        return self.join.key_columns(rows)
+
     def adopt(self, rows: pa.RecordBatch, state: EpochState) -> None:
         """See `Join.adopt`."""
         self.join.adopt(rows, state)

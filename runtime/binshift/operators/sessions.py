@@ -13,7 +13,7 @@ It must never scan the state of a bin in append mode. The rows of a group of bin
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,6 +67,10 @@ class Sessions:
         """Keys, start and end of the session, merged buffers."""
         times = [pa.field(name, pa.int64()) for name in (SESSION_START_COLUMN, SESSION_END_COLUMN)]
         return pa.schema([*self.keys, *times, *self.buffers])
+
+    def key_columns(self, rows: pa.RecordBatch) -> Sequence[pa.Array]:
+        """See `Keyed`."""
+        return [rows.column(name) for name in self.keys.names]
 
     def stored(self, time: pa.DataType = MICROSECONDS) -> tuple[StoredRows, ...]:
         """A row for each session; ``time`` is the type of its times."""

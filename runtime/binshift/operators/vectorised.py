@@ -8,7 +8,7 @@ returns output rows and the new state. It must be deterministic: an epoch may ru
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -53,6 +53,10 @@ class VectorisedState:
     def output_schema(self) -> pa.Schema:
         """The columns of the function's first result."""
         return self.output
+
+    def key_columns(self, rows: pa.RecordBatch) -> Sequence[pa.Array]:
+        """See `Keyed`."""
+        return [rows.column(self.rows.get_field_index(name) - len(self.rows)) for name in self.keys.names]
 
     def stored(self) -> tuple[StoredRows, ...]:
         """A row for each key with a state."""

@@ -26,11 +26,12 @@ from binshift.log.records.commits import FileRef
 from binshift.log.storage.contract import Storage
 from binshift.log.storage.layout import delta_name
 from binshift.model import Epoch, Stamp
-from binshift.operators.contract import EpochContext, EpochState, Processor, states_changed
+from binshift.operators.contract import EpochContext, EpochState, Keyed, Processor, states_changed
 from binshift.store.bins.binstore import BinStore
 from binshift.store.bins.status import Status
 from binshift.worker.bring_up import bring_up
 from binshift.worker.kept_times import KeptTimes
+from binshift.worker.key_sample import KeySample
 from binshift.worker.messages import EpochSpec, Summary
 from binshift.worker.record_counter import RecordCounter
 
@@ -62,11 +63,14 @@ class EpochTask:
     clock: Clock = time.perf_counter
     seconds: dict[str, float] = field(default_factory=dict)
     _counter: RecordCounter = field(init=False)
+    _sample: KeySample | None = None
     _rows_out: int = 0
     _brought_up: int = 0
 
     def __post_init__(self) -> None:
         self._counter = RecordCounter(self.spec.owned if self.spec.count_bins else None)
+        if self.spec.count_bins and isinstance(self.operator, Keyed):
+            self._sample = KeySample(self.operator)
 
     def run(self, batches: Iterable[pa.RecordBatch], report: Callable[[Summary], None]) -> Iterator[pa.RecordBatch]:
         """Yield the output rows, then commit and report. Nothing is reported unless every row was taken.
@@ -182,6 +186,8 @@ class EpochTask:
     def _counted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             self._counter.add(batch)
+            if self._sample is not None:
+                self._sample.add(batch)
             yield batch
 
     def _summary(
@@ -206,6 +212,7 @@ class EpochTask:
             bytes_stored=self.store.size_bytes(),
             records_in=self._counter.records,
             bin_records=self._counter.packed(),
+            frequent_key=None if self._sample is None else self._sample.most_frequent(),
             wake_at_ms=wake_at_ms,
         )
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from binshift.log.index.bringup import BringUp
 from binshift.log.records.commits import FileRef, SnapshotRef
-from binshift.model import BinSet, Epoch, Fence, Stamp, Worker
+from binshift.model import Bin, BinSet, Epoch, Fence, Stamp, Worker
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class EpochSpec:
         replay: set when the epoch's record exists: compute the output, write nothing, then adopt this state.
         undo: whether to keep the way back.
         scratch: the worker is away, and another one's executor runs its part of a replay, in a store that is thrown away.
-        count_bins: whether records are counted by bin.
+        count_bins: whether records are counted by bin, and the most frequent key is looked for.
     """
 
     fence: Fence
@@ -84,6 +84,21 @@ class EpochSpec:
 
 
 @dataclass(frozen=True)
+class FrequentKey:
+    """A task's most frequent key, by its records.
+
+    Attributes:
+        key: a text of bounded length; see `binshift.worker.key_sample.key_text`.
+        bin: where it is.
+        records: how many it had, roughly.
+    """
+
+    key: str
+    bin: Bin
+    records: int
+
+
+@dataclass(frozen=True)
 class Summary:
     """What one task did in one run of an epoch: sent once its input is exhausted and its store committed.
 
@@ -100,6 +115,7 @@ class Summary:
         bytes_stored: what they take there, roughly.
         records_in: records behind ``rows_in`` and ``rows_late``, before the JVM's aggregation.
         bin_records: records by bin, as `binshift.worker.record_counter.RecordCounter.packed` has them; empty if not requested.
+        frequent_key: None if not requested, and where no key stands out.
         wake_at_ms: when the worker's bins need an epoch; see `EpochState.wake`.
     """
 
@@ -120,6 +136,7 @@ class Summary:
     bytes_stored: int = 0
     records_in: int = 0
     bin_records: bytes = b""
+    frequent_key: FrequentKey | None = None
     wake_at_ms: int | None = None
 
 

@@ -8,7 +8,7 @@ and last what has outlived its time to live is deleted.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -106,6 +106,10 @@ class StatefulProcessing:
         """Run a new instance of the processor over an epoch."""
         returned = _Epoch(self, state, context).run(batches)
         yield from returned if self.event_time is None else none_late(returned, self.event_time, context)
+
+    def key_columns(self, rows: pa.RecordBatch) -> Sequence[pa.Array]:
+        """See `Keyed`."""
+        return [rows.column(f"{KEY_PREFIX}{at}") for at in range(len(self.keys))]
 
     def adopt(self, rows: pa.RecordBatch, state: EpochState) -> None:
         """Store variables and timers of keys without state; see `binshift.operators.processor.adopting`."""
