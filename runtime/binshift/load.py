@@ -14,12 +14,28 @@ RATE_SECONDS = (0.0, 2.0, 10.0)
 RATE_SECONDS_MIN = 0.3
 """Shorter windows show mostly noise."""
 
+KEY_CHARACTERS_MAX = 128
+"""Of a key in an answer."""
+
 IDLE_SECONDS = 2.0
 """A stream without an epoch for so long has no input."""
 
 AT_BOUND = 0.9
 AT_BOUND_EPOCHS = 2
 """An epoch is at its bound with nine tenths of its rows (files are not divided); one such epoch can be chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hottest:
+    """The bin that gets most records: more workers than 1 / ``share`` cannot help. A bin is on one worker.
+
+    Attributes:
+        share: of all records, above 0.
+        key: the hot key that is the reason; empty if none is known. It is users' data.
+    """
+
+    share: float
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +52,7 @@ class Load:
         at_bound: whether the newest epochs took as much as they were allowed to.
         epoch_seconds: of the newest epoch; None before one.
         workers: that own bins.
+        hottest: the bin with most records; None before enough were counted.
     """
 
     at: float
@@ -47,6 +64,7 @@ class Load:
     at_bound: bool
     epoch_seconds: float | None
     workers: int
+    hottest: Hottest | None = None
 
     @property
     def capacity(self) -> float | None:
@@ -74,6 +92,7 @@ def load_of_answer(answer: Mapping[str, Any]) -> Load:
         KeyError, TypeError, ValueError: it has another format.
     """
     fixed, per_row = answer["fixedSeconds"], answer["secondsPerRow"]
+    share = answer.get("hottestBinShare")  # an older driver does not send it
     cost = None if fixed is None or per_row is None else EpochCost(fixed, per_row, answer["certain"])
     return Load(
         at=float(answer["at"]),
@@ -85,6 +104,7 @@ def load_of_answer(answer: Mapping[str, Any]) -> Load:
         at_bound=answer["atBound"],
         epoch_seconds=answer["epochSeconds"],
         workers=int(answer["workers"]),
+        hottest=Hottest(float(share), str(answer.get("hottestBinKey") or "")[:KEY_CHARACTERS_MAX]) if share else None,
     )
 
 

@@ -18,7 +18,7 @@ from binshift.metrics.measured import arrivals
 from binshift.migration import Phase
 from binshift.model import Epoch
 
-UNITS = ("_bins", "_bytes", "_epochs", "_files", "_keys", "_per_second", "_rows", "_seconds", "_workers")
+UNITS = ("_bins", "_bytes", "_epochs", "_files", "_keys", "_per_second", "_rows", "_seconds", "_share", "_workers")
 UNITLESS = {"epoch", "route_version", "workers", "state", "migration_phase", "recoveries", "worker_background_failures"}
 
 
@@ -63,12 +63,12 @@ def test_names_have_their_unit() -> None:
 
 
 def test_labels_are_closed_sets() -> None:
-    """The only labels are a worker, a phase, a state, whether bins move, a part of an epoch and a bucket; an unknown part
+    """The only labels are a worker, an operator, a phase, a state, whether bins move, a part of an epoch and a bucket; an unknown part
     has no label."""
     odd = Measured(Epoch(0), seconds={"total": 0.3, "key-8d1f": 0.1})
     found = families(EVERYTHING, odd)
     labels = {(k, v) for f in found.values() for s in f.samples for k, v in s.labels.items() if k != "le"}
-    assert {k for k, _ in labels} == {"worker", "phase", "state", "moving", "part"}
+    assert {k for k, _ in labels} == {"worker", "operator", "phase", "state", "moving", "part"}
     assert {v for k, v in labels if k == "part"} == {"total"}
 
 

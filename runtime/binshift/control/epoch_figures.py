@@ -9,7 +9,8 @@ from typing import Final
 
 from pydantic import Field
 
-from binshift.control.models import Answer, moment
+from binshift.control.answer import Answer
+from binshift.control.models import moment
 from binshift.engine.timings import EpochTimings
 from binshift.metrics.measured import arrivals
 from binshift.model import Epoch

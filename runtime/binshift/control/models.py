@@ -11,10 +11,11 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import Field
 
 from binshift import __version__
+from binshift.control.answer import Answer
+from binshift.control.load_figures import HotKey, Load
 
 OWNER_CHARACTERS_MAX: Final = 253
 """As long as a Kubernetes name; a UID is shorter."""
@@ -37,12 +38,6 @@ def moment(seconds: float | None) -> datetime | None:
         return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
     except (OverflowError, ValueError, OSError):
         return None
-
-
-class Answer(BaseModel):
-    """Something a caller gets."""
-
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True)
 
 
 class State(StrEnum):
@@ -133,25 +128,6 @@ class EpochUnderWay(Answer):
     trouble: str = Field(default="", description="Why its newest failed run failed; empty if none has.")
 
 
-class Load(Answer):
-    """How loaded a dataflow is; see `binshift.load`. Rows are those read from the sources, before the program filters them."""
-
-    at: float = Field(description="When it was measured, in seconds since 1970.")
-    epochs_measured: int
-    fixed_seconds: float | None = Field(description="Part of an epoch that its rows do not change.")
-    seconds_per_row: float | None = Field(description="Of a worker.")
-    certain: bool = Field(description="Whether epochs of different sizes have shown which part is fixed.")
-    arriving_rows_per_second: float | None
-    backlog_rows: int | None = Field(
-        description="Rows the sources have beyond those taken; null where no source knows."
-    )
-    bound_rows: int | None = Field(description="Rows that an epoch can take at most; null: no bound.")
-    at_bound: bool = Field(description="Whether the newest epochs took as much as they were allowed to.")
-    epoch_seconds: float | None
-    workers: int = Field(description="That own bins.")
-    capacity_rows_per_second: float | None = Field(description="With all workers busy all the time.")
-
-
 class Dataflow(Answer):
     """A dataflow as a whole."""
 
@@ -177,6 +153,7 @@ class Dataflow(Answer):
     rates: Rates | None = None
     latency: Latency | None = None
     load: Load | None = Field(default=None, description="Null before it runs, and for several queries together.")
+    hot_keys: list[HotKey] = Field(default=[], description="At most eight of each query, the largest share first.")
     target: Target | None = None
     migration: Migration | None = Field(default=None, description="The one under way, else the newest.")
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from binshift.control.models import Answer
+from binshift.control.answer import Answer
 from binshift.engine.migrations import Migration
 from binshift.log.index.index import Index
 from binshift.migration import Copying, Flipping, InFlight, MigrationState

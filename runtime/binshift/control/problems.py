@@ -18,7 +18,7 @@ from pydantic import Field
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-from binshift.control.models import Answer
+from binshift.control.answer import Answer
 from binshift.errors import (
     BinshiftError,
     DrainRefused,

@@ -11,9 +11,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
+from binshift.control.answer import Answer
 from binshift.control.epoch_figures import Epochs
 from binshift.control.joint import JointHistory, added
-from binshift.control.models import Answer, Bins, Dataflow, Migration, State, Target, WorkerLoad
+from binshift.control.models import Bins, Dataflow, Migration, State, Target, WorkerLoad
 from binshift.control.placement import Placement
 from binshift.control.requests import RebalanceRequest, TargetRequest
 from binshift.control.savepoints import Snapshot, joint
@@ -90,6 +91,7 @@ class JointService(ControlService):
                 "under_way": None if stuck is None else stuck.under_way,
                 "workers": sorted({worker for each in seen for worker in each.workers}),
                 "load": None,
+                "hot_keys": sorted((key for each in live for key in each.hot_keys), key=lambda key: -key.share),
                 "target": _common([each.target for each in live or seen]),
                 "migration": self._history.shown(),
             }

@@ -9,15 +9,17 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from binshift.control import models, read_model, statistics
+from binshift.control.load_figures import hot_keys_shown, hottest_of, load_shown
 from binshift.control.models import State
 from binshift.control.placement import Placement, placement_of
 from binshift.control.requests import RebalanceRequest, TargetRequest
 from binshift.control.savepoints import Snapshot, shown
 from binshift.control.services import ControlService
-from binshift.control.translation import bins_of, load_shown, migration_of, observed_of, progress_of, target_of
+from binshift.control.translation import bins_of, migration_of, observed_of, progress_of, target_of
 from binshift.engine.dataflow import Dataflow
 from binshift.engine.migrations import Migration
 from binshift.engine.timings import EpochTimings
@@ -85,7 +87,8 @@ class QueryService(ControlService):
         (state, reason), index, epochs, now = self.state(), self._dataflow.log.index, self.epochs(), self._now()
         route, moving = index.route, self._history()
         watermark = statistics.watermark(index)
-        recent = now - statistics.WINDOW_SECONDS
+        recent, rates = now - statistics.WINDOW_SECONDS, statistics.rates(epochs, now)
+        speed = None if rates is None else rates.source_rows_per_second
         return models.Dataflow(
             name=self._name,
             id=self._id,
@@ -102,9 +105,10 @@ class QueryService(ControlService):
             registered=sorted(read_model.registered(self._dataflow)),
             watermark=None if watermark is None else models.moment(watermark[0]),
             watermark_lag_seconds=None if watermark is None else watermark[1],
-            rates=statistics.rates(epochs, now),
+            rates=rates,
             latency=statistics.latency(epochs, since=recent),
-            load=load_shown(self._query.load(now)),
+            load=load_shown(self._load(now)),
+            hot_keys=hot_keys_shown(self._dataflow.coordinator.hot_keys.named, speed),
             target=target_of(self._targets.target, self._targets.effective, route, moving),
             migration=self._shown(next((m for m in moving if not m.ended), moving[-1])) if moving else None,
         )
@@ -157,7 +161,7 @@ class QueryService(ControlService):
 
     def observed(self) -> Observed:
         now = self._now()
-        return observed_of(self._dataflow, self.state()[0], now, self._query.load(now))
+        return observed_of(self._dataflow, self.state()[0], now, self._load(now))
 
     # --------------------------------------------------------------------------------------------------------- writes
 
@@ -221,6 +225,12 @@ class QueryService(ControlService):
         if active:
             return State.RUNNING, ""
         return (State.STOPPED if self._epochs.stopping.is_set() else State.FINISHED), ""
+
+    def _load(self, now: float) -> Load:
+        """The load, with the bin that has most records."""
+        coordinator = self._dataflow.coordinator
+        hottest = hottest_of(coordinator.migrations.bin_records.counts, coordinator.hot_keys.named)
+        return replace(self._query.load(now), hottest=hottest)
 
     def _history(self) -> Sequence[Migration]:
         return tuple(self._dataflow.coordinator.migrations.history)

@@ -129,25 +129,6 @@ def _known(value: float) -> int | None:
     return None if np.isnan(value) else round(value)
 
 
-def load_shown(load: Load) -> models.Load:
-    """The load as an answer."""
-    cost = load.cost
-    return models.Load(
-        at=load.at,
-        epochs_measured=load.measured,
-        fixed_seconds=cost.fixed if cost else None,
-        seconds_per_row=cost.per_row if cost else None,
-        certain=cost.certain if cost else False,
-        arriving_rows_per_second=load.rows_per_second,
-        backlog_rows=load.behind,
-        bound_rows=load.bound,
-        at_bound=load.at_bound,
-        epoch_seconds=load.epoch_seconds,
-        workers=load.workers,
-        capacity_rows_per_second=load.capacity,
-    )
-
-
 def observed_of(dataflow: Dataflow, state: models.State, now: float, load: Load) -> Observed:
     """What is true now, for the metrics."""
     index, migrations = dataflow.log.index, dataflow.coordinator.migrations
@@ -171,6 +152,8 @@ def observed_of(dataflow: Dataflow, state: models.State, now: float, load: Load)
         backlog_rows=load.behind,
         bound_rows=load.bound,
         capacity_rows_per_second=load.capacity,
+        hottest_bin_share=load.hottest.share if load.hottest else None,
+        hot_key_share=dataflow.coordinator.hot_keys.shares(),
         recommended_workers=recommended_workers(load, migrations.pacer.aim_seconds),
         epoch_running_seconds=0.0 if running is None else running.seconds,
         phase=newest.phase if newest else None,

@@ -11,8 +11,10 @@ import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
+from rich.text import Text
 
 from binshift.control import models
+from binshift.control.load_figures import HotKey
 from binshift.hosting.client import ControlClient
 
 Show = Callable[[models.Migration | str], None]
@@ -59,16 +61,23 @@ def speed_facts(dataflow: models.Dataflow) -> list[tuple[str, str]]:
         found.append(("rates", f"{rates.epochs_per_second:.1f} epochs/s, {rates.input_rows_per_second:,.0f} rows/s"))
     if dataflow.latency is not None:
         found.append(("latency", f"p50 {dataflow.latency.p50_seconds:.2f} s, p99 {dataflow.latency.p99_seconds:.2f} s"))
+    found += [("hot key", hot_key_text(each)) for each in dataflow.hot_keys]
     if dataflow.migration is not None:
         found.append(("migration", migration_text(dataflow.migration)))
     return found
+
+
+def hot_key_text(key: HotKey) -> str:
+    """A short text for a hot key."""
+    speed = "" if key.rows_per_second is None else f", {key.rows_per_second:,.0f} rows/s"
+    return f"{key.key!r} has {key.share:.0%} of the rows of {key.operator}{speed}; bin {key.bin} on worker {key.worker}"
 
 
 def print_facts(facts: Sequence[tuple[str, str]]) -> None:
     """A line for each fact."""
     table = Table.grid(padding=(0, 2))
     for name, text in facts:
-        table.add_row(name, text)
+        table.add_row(name, Text(text))  # a key can have brackets, which would be markup
     Console().print(table)
 
 

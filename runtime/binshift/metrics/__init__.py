@@ -5,7 +5,7 @@ scrape, which it adds to counters and histograms, and an `Observed`, the current
 omitted, since 0 would be wrong.
 
 Names start with `PREFIX`, are in base units and end with the unit. Labels are closed sets: a part of an epoch, a phase, a
-state, a worker's slot, whether a migration is under way. Never a key or a bin. This module must not know Spark or
+state, an operator, a worker's slot, whether a migration is under way. Never a key or a bin. This module must not know Spark or
 the control API: they are above it.
 """
 

@@ -77,6 +77,15 @@ DECLARED: Final = (
         lambda o: o.capacity_rows_per_second,
     ),
     Declared(
+        "hottest_bin_share", "Share of the records that the bin with most of them gets.", lambda o: o.hottest_bin_share
+    ),
+    Declared(
+        "hot_key_share",
+        "Share of the operator's records that its hottest key gets; 0 without a hot key.",
+        lambda o: o.hot_key_share,
+        "operator",
+    ),
+    Declared(
         "migration_phase",
         "Phase of the newest migration (1 = current).",
         lambda o: {phase.value: float(phase is o.phase) for phase in Phase},

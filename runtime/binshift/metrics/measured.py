@@ -36,6 +36,8 @@ class Observed:
     bound_rows: int | None = None
     capacity_rows_per_second: float | None = None
     recommended_workers: int | None = None
+    hottest_bin_share: float | None = None
+    hot_key_share: Mapping[str, float] = field(default_factory=dict)
     epoch_running_seconds: float | None = None
     phase: Phase | None = None
     migration_moved_bins: int | None = None
