@@ -14,8 +14,12 @@ from binshift.engine.bin_records import COUNTED_EVERY_EPOCHS, RECORDS_MIN
 from binshift.hosting.display import print_facts, speed_facts
 from binshift.load import load_of_answer
 from binshift.metrics import RuntimeMetrics
+from binshift.model import Worker
 from simulator import Row
 from simulator.flows import bin_of
+
+FEW = 2_500
+"""Rows that are enough to name a key."""
 
 HOT = "alice\N{SNOWMAN}[red]"
 
@@ -38,7 +42,7 @@ def test_the_api_names_a_key_with_most_rows() -> None:
     """One key with seven tenths of the rows is named with its bin, its worker and its rate; so is its bin's share."""
     world = World()
     assert world.service.snapshot().hot_keys == []
-    counted_epoch(world, skewed(2 * RECORDS_MIN, 0.7))
+    counted_epoch(world, skewed(RECORDS_MIN, 0.7))
     (found,) = world.service.snapshot().hot_keys
     bin, route = bin_of((HOT,), BINS), world.query.route
     assert (found.operator, found.key, found.bin, found.worker) == ("totals", HOT, bin, route.owner(bin))
@@ -54,23 +58,23 @@ def test_the_api_names_a_key_with_most_rows() -> None:
 def test_a_hot_key_moves_with_its_bin_and_is_forgotten() -> None:
     """After a move, the new worker is named; without its records for some reports, the key is named no more."""
     world = World()
-    counted_epoch(world, skewed(2 * RECORDS_MIN, 0.7))
+    counted_epoch(world, skewed(FEW, 0.7))
     (before,) = world.service.snapshot().hot_keys
-    world.query.drain(before.worker)
+    world.query.drain(Worker(before.worker))
     world.settle()
-    counted_epoch(world, skewed(2 * RECORDS_MIN, 0.7))
+    counted_epoch(world, skewed(FEW, 0.7))
     (after,) = world.service.snapshot().hot_keys
     assert after.bin == before.bin
     assert after.worker == world.query.route.owner(before.bin) != before.worker
     for _ in range(3):
-        counted_epoch(world, skewed(2 * RECORDS_MIN, 0.0))
+        counted_epoch(world, skewed(FEW, 0.0))
     assert world.service.snapshot().hot_keys == []
 
 
 def test_evenly_spread_rows_name_no_key() -> None:
     """Many keys with few rows each are nothing to report."""
     world = World()
-    counted_epoch(world, skewed(2 * RECORDS_MIN, 0.0))
+    counted_epoch(world, skewed(FEW, 0.0))
     assert world.service.snapshot().hot_keys == []
     assert dict(world.service.observed().hot_key_share) == {"totals": 0.0}
 
@@ -78,7 +82,7 @@ def test_evenly_spread_rows_name_no_key() -> None:
 def test_metrics_have_the_share_but_not_the_key() -> None:
     """The label is the operator."""
     world = World()
-    counted_epoch(world, skewed(2 * RECORDS_MIN, 0.7))
+    counted_epoch(world, skewed(RECORDS_MIN, 0.7))
     registry = CollectorRegistry()
     RuntimeMetrics(registry, world.service.epochs, world.service.observed)
     text = generate_latest(registry).decode()
