@@ -19,7 +19,7 @@ from binshift.load import load_of_answer
 from binshift_operator.errors import TimedOut, Unreachable, error_of
 from binshift_operator.model.observed import ObservedRuntime, ObservedTarget, RunningEpoch, RunState
 from binshift_operator.model.specification import Dataflow
-from binshift_operator.model.status import MigrationStatus
+from binshift_operator.model.status import HOT_KEYS_MAX, KEY_CHARACTERS_MAX, HotKey, MigrationStatus
 from binshift_operator.model.tracebacks import cause_first
 from binshift_operator.status_codec import parse_time
 
@@ -136,6 +136,7 @@ def parse_runtime(answer: Mapping[str, Any]) -> ObservedRuntime:
         migration=None if migration is None else _migration(migration),
         migration_workers=None if shared is None else _slots(shared),
         load=None if answer.get("load") is None else load_of_answer(answer["load"]),
+        hot_keys=tuple(_hot_key(each) for each in (answer.get("hotKeys") or ())[:HOT_KEYS_MAX]),
     )
 
 
@@ -166,6 +167,11 @@ def _migration(found: Mapping[str, Any]) -> MigrationStatus:
         latency_during=None if during is None else round(float(during["p99Seconds"]), 3),
         reason=str(found.get("reason") or ""),
     )
+
+
+def _hot_key(found: Mapping[str, Any]) -> HotKey:
+    key, operator = str(found["key"])[:KEY_CHARACTERS_MAX], str(found["operator"])[:PART_CHARACTERS_MAX]
+    return HotKey(operator, key, round(100 * float(found["share"])), int(found["bin"]), int(found["worker"]))
 
 
 def _slots(found: Any) -> frozenset[int]:

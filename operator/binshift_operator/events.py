@@ -66,7 +66,8 @@ def _is_recent(requested_at: str, now: float) -> bool:
 def record(kube: Kube, key: DataflowKey, records: Iterable[EventRecord], now: float) -> None:
     """Write events; never fails."""
     for each in records:
-        log.info("%s", each.message, extra={"dataflow": f"{key.namespace}/{key.name}", "reason": each.reason})
+        message = "event" if each.private else each.message
+        log.info("%s", message, extra={"dataflow": f"{key.namespace}/{key.name}", "reason": each.reason})
         try:
             _write(kube, key, each, now)
         except OperatorError as error:

@@ -21,6 +21,7 @@ from binshift_operator.model.status import (
     Condition,
     ConditionType,
     EpochStats,
+    HotKey,
     MigrationStatus,
     Moving,
     Phase,
@@ -148,6 +149,8 @@ def _read_waiting(found: Iterable[Mapping[str, Any]]) -> dict[int, float]:
 AWAITING: Final = Record(Awaiting, (Field("reason", "reason", str), _time("since", "since")))
 MOVING: Final = Record(Moving, (Field("generation", "generation", int), _time("since", "since")))
 TARGET: Final = Record(SettledTarget, (Field("generation", "generation", int), Field("epoch", "settledEpoch", int)))
+HOT_KEY_FIELDS: Final = (("operator", str), ("key", str), ("percent", int), ("bin", int), ("worker", int))
+HOT_KEY: Final = Record(HotKey, tuple(Field(name, name, read) for name, read in HOT_KEY_FIELDS))
 ROLLOUT: Final = Record(
     RolloutStatus,
     (
@@ -226,6 +229,7 @@ STATUS: Final = Record(
         Field("moving", "moving", MOVING.read, MOVING.write),
         Field("rollout", "rollout", ROLLOUT.read, ROLLOUT.write),
         Field("autoscaling", "autoscaling", AUTOSCALING.read, AUTOSCALING.write),
+        _list("hotKeys", HOT_KEY.read, HOT_KEY.write, omit_empty=True)._replace(attribute="hot_keys"),
         Field("waiting", "waiting", _read_waiting, _write_waiting, omit_empty=True),
         Field("migration", "migration", _read_migration, _write_migration),
         _list("history", _read_migration, _write_migration, omit_empty=True),

@@ -18,9 +18,14 @@ class LoadedCluster(SimCluster):
     Attributes:
         rate: rows per second that arrive; None: the driver is too old to report its load.
         backlog: rows that wait.
+        hottest: the share of the rows that one bin gets, whose hot key is ``key``.
+        hot_keys: as the driver reports them.
     """
 
     rate: float | None = 500.0
+    hottest = 0.0
+    key = ""
+    hot_keys: tuple[dict[str, Any], ...] = ()
     backlog = 0.0
     measured = 0
 
@@ -34,10 +39,11 @@ class LoadedCluster(SimCluster):
         for _ in range(ticks):
             super().tick()
             for query in self.queries.values():
-                query.load = None if self.rate is None else self._load(max(1, len(self.log.holding)), self.rate)
+                load = None if self.rate is None else self._load(max(1, len(self.log.holding)), self.rate)
+                query.figures = {"load": load, "hotKeys": list(self.hot_keys)}
 
     def _load(self, workers: int, rate: float) -> dict[str, Any]:
-        capacity = workers * (1 - FIXED / BOUND_SECONDS) / PER_ROW
+        capacity = min(workers, 1 / (self.hottest or 1e-9)) * (1 - FIXED / BOUND_SECONDS) / PER_ROW
         self.backlog = max(0.0, self.backlog + rate - capacity)
         self.measured += 1
         busy, late = rate * PER_ROW / workers, self.backlog > 0
@@ -53,6 +59,7 @@ class LoadedCluster(SimCluster):
             "atBound": late,
             "epochSeconds": BOUND_SECONDS if late else FIXED / (1 - min(busy, 0.94)),
             "workers": workers,
+            **({"hottestBinShare": self.hottest, "hottestBinKey": self.key} if self.hottest else {}),
         }
 
     def until(self, reached: Callable[[], bool], ticks: int = 200) -> None:

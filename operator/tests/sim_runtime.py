@@ -82,7 +82,7 @@ class Query:
     migration: dict[str, Any] | None = None
     migrations: int = 0
     away: int = 0
-    load: dict[str, Any] | None = None
+    figures: dict[str, Any] = field(default_factory=dict)
 
     @property
     def newest_migration(self) -> dict[str, Any]:
@@ -219,7 +219,7 @@ class Query:
             "workers": sorted(log.holding),
             "registered": sorted(self.registered),
             "migration": self.migration,
-            "load": self.load,
+            **self.figures,
             "target": None if target is None else {**target, "settled": self._settled()},
         }
 

@@ -24,6 +24,7 @@ from binshift_operator.model.status import (
     Condition,
     ConditionType,
     EpochStats,
+    HotKey,
     MigrationStatus,
     Moving,
     Phase,
@@ -183,6 +184,7 @@ FULL_STATUS = Status(
     tuple(Condition(kind, True, "Because", "a message", 7, 1e9) for kind in ConditionType), 7,
     {2: 1e9, 4: 1e9, 5: 1e9}, "0123456789abcdef", Moving(7002, 1e9), "0.1.0", RolloutStatus(1, 4),
     AutoscalingStatus(3, 4, ScalingReason.LOAD, "why", 5, ScalingReason.MAX_REPLICAS, Scale(3, 4, 1e9, "how")),
+    (HotKey("op0", "alice", 63, 7, 1),),
 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ decisions out and asks again; times are arguments, no clock is read.
 | the cost of a row is not known yet | none: `MEASURING` |
 | more is needed than there is, and it shows (utilization, backlog, a long epoch) | grow at once: `LOAD`, `BACKLOG` |
 | the last two growths brought next to nothing | none: `INEFFECTIVE` |
+| there are as many workers as the hottest bin allows (`Need.useful`) | none: `INEFFECTIVE` |
 | fewer were enough all through `Policy.stabilization_seconds`, and nothing waits | shrink: `SPARE` |
 | none of these | none: `STEADY` |
 """
@@ -36,6 +37,9 @@ EFFECT_TRIES = 2
 EFFECT_SECONDS = 1800.0
 """Growing stops for half an hour after two growths that brought less than a tenth of the capacity expected."""
 
+HOT_SECONDS = 300.0
+"""So long after it was the limit, the hottest bin is still given as the reason: a load near the limit would have another one each second."""
+
 
 def recommended_workers(load: Load, latency_target: float) -> int | None:
     """How many workers a load needs, without a range and without regard to the past, for an autoscaler that has rules of its own.
@@ -45,7 +49,7 @@ def recommended_workers(load: Load, latency_target: float) -> int | None:
     need = need_of(load, Policy(1, 1, latency_target))
     if need is None:
         return None
-    return need.workers if need.pressing(load.workers) else min(need.workers, load.workers)
+    return need.helpful(load.workers) if need.pressing(load.workers) else min(need.workers, load.workers)
 
 
 class Reason(StrEnum):
@@ -94,6 +98,7 @@ class Autoscaler:
     _settled_at: int | None = None
     _without_effect: int = 0
     _ineffective_at: float = -math.inf
+    _hot_at: float = -math.inf
 
     def decide(self, load: Load, workers: int, *, settled: bool) -> Decision:
         """The number of workers from now on.
@@ -106,10 +111,12 @@ class Autoscaler:
         kept, need = self._within(workers), need_of(load, self.policy)
         if need is None:
             return Decision(kept, kept, False, Reason.MEASURING, f"{load.measured} epochs have been measured")
-        wanted = self._within(need.workers)
+        wanted = self._within(need.helpful(workers))
         self._remember(load.at, wanted)
         self._measure_growth(load, need.cost, workers, settled=settled)
-        limited = wanted != need.workers
+        limited = self._within(need.workers) != need.workers
+        if need.useful < need.workers and need.pressing(workers):
+            self._hot_at = load.at
         unmeasured = settled and self._growth is not None
         if (
             not unmeasured
@@ -121,11 +128,15 @@ class Autoscaler:
                 return Decision(workers, wanted, limited, Reason.INEFFECTIVE, _no_effect(workers, need))
             self._up_at, self._growth = load.at, self._growth or (workers, need.cost.per_row)
             reason = Reason.BACKLOG if need.of_backlog > need.of_load else Reason.LOAD
-            return Decision(wanted, wanted, limited, reason, f"{workers} to {wanted} workers: {need}")
+            hot = f"; {_hottest(need)}" if need.useful < need.workers else ""
+            return Decision(wanted, wanted, limited, reason, f"{workers} to {wanted} workers: {need}{hot}")
         fewer = self._fewer(load, need, workers, settled=settled)
         if fewer is not None:
             self._down_at, self._growth = load.at, None
             return Decision(fewer, wanted, limited, Reason.SPARE, f"{workers} to {fewer} workers: {need}")
+        if need.useful <= kept and load.at - self._hot_at < HOT_SECONDS:
+            message = f"{kept} workers stay: {need}, but {_hottest(need)}"
+            return Decision(kept, wanted, limited, Reason.INEFFECTIVE, message)
         return Decision(kept, wanted, limited, Reason.STEADY, str(need))
 
     def _within(self, workers: int) -> int:
@@ -163,6 +174,10 @@ class Autoscaler:
         while fewer < workers and not comfortable(need, fewer, policy):
             fewer += 1
         return fewer if fewer < workers else None
+
+
+def _hottest(need: Need) -> str:
+    return f"one bin has {need.hottest or 0:.0%} of the rows: more workers than {need.useful} do not help"
 
 
 def _no_effect(workers: int, need: Need) -> str:

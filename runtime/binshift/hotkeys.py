@@ -122,7 +122,10 @@ class HotKeys:
             if share >= least and seen.records >= RECORDS_MIN:
                 of_all = seen.records / everything
                 found.append(HotKey(operator, key, seen.bin, seen.worker, share, of_all))
-        return tuple(sorted(found, key=lambda each: (-each.share, each.operator, each.key))[:NAMED_MAX])
+        # Of keys with about the same share, those named already stay so.
+        lead = dict.fromkeys(hot, HOT / COOL)
+        found.sort(key=lambda each: (-each.share * lead.get((each.operator, each.key), 1.0), each.operator, each.key))
+        return tuple(sorted(found[:NAMED_MAX], key=lambda each: (-each.share, each.operator, each.key)))
 
 
 def _most_frequent(seen: Mapping[tuple[str, str], _Seen]) -> dict[tuple[str, str], _Seen]:

@@ -75,6 +75,7 @@ class Need:
         too_long: the newest epoch took too long, and rows can be the reason.
         behind: rows wait.
         doubled: twice the present workers, where the source does not know how many rows wait; else 0.
+        hottest: the share of the rows that one bin gets, of all; None where it is not known.
     """
 
     cost: EpochCost
@@ -85,6 +86,7 @@ class Need:
     too_long: bool
     behind: bool
     doubled: int
+    hottest: float | None = None
 
     @property
     def of_load(self) -> float:
@@ -96,6 +98,19 @@ class Need:
         """How many are needed."""
         exact = self.of_load / self.utilization + self.of_backlog
         return max(1, math.ceil(exact - 1e-9), self.doubled)
+
+    @property
+    def useful(self) -> float:
+        """How many workers can help at most: when one of them has only the hottest bin, others do not relieve it.
+
+        >>> Need(EpochCost(0.1, 1e-5), 0.0, 0.7, None, 0.0, False, False, 0, hottest=0.6).useful
+        2
+        """
+        return math.ceil(1 / self.hottest - 1e-9) if self.hottest else math.inf
+
+    def helpful(self, workers: int) -> int:
+        """How many workers are needed, but of more than ``workers`` only those that can help."""
+        return int(min(self.workers, max(self.useful, workers)))
 
     def pressing(self, workers: int) -> bool:
         """Whether it shows that so many are too few."""
@@ -129,6 +144,7 @@ def need_of(load: Load, policy: Policy) -> Need | None:
         too_long=seconds > COMFORT * epoch_max and cost.fixed < epoch_max / 2,
         behind=bool(backlog) or load.at_bound,
         doubled=2 * load.workers if unknown else 0,
+        hottest=None if load.hottest is None else load.hottest.share,
     )
 
 

@@ -10,11 +10,11 @@ import math
 import random
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from binshift.autoscale import Autoscaler, Decision
 from binshift.epoch_costs import EpochCosts, EpochLoad, bound_rows
-from binshift.load import load_of
+from binshift.load import Hottest, load_of
 from binshift.model import Epoch
 from binshift.worker_need import Policy
 
@@ -41,6 +41,7 @@ class World:
         move_seconds: until its bins have moved.
         per_row: cost of a row, by the number of workers.
         skew: the busiest worker's part over the mean.
+        hottest: the share of the rows that one bin gets; it has a worker of its own as soon as there are enough.
         knows_backlog: whether the source does.
         noise: relative, of an epoch's duration.
     """
@@ -54,6 +55,7 @@ class World:
     per_row: Callable[[int], float] = lambda workers: PER_ROW
     fixed: Callable[[float], float] = lambda now: FIXED
     skew: float = 1.0
+    hottest: float = 0.0
     knows_backlog: bool = True
     noise: float = 0.1
     now: float = 0.0
@@ -106,6 +108,7 @@ class World:
         """What the autoscaler decides now."""
         assert self._autoscaler is not None
         load = load_of(self.epochs[-1024:], self.costs, self.now)
+        load = replace(load, hottest=Hottest(self.hottest) if self.hottest else None)
         return self._autoscaler.decide(load, self.desired, settled=self.workers == self.desired)
 
     # ---------------------------------------------------------------------------------------------------------- inside
@@ -127,7 +130,7 @@ class World:
         bound = None if self.max_epoch is None else bound_rows(self.costs, self.max_epoch, self.workers)
         rows = available if bound is None else min(available, bound)
         oldest, workers, moving = self._time_of(self._taken), self.workers, self.workers != self.desired
-        busy = self.per_row(workers) * self.skew * rows / workers
+        busy = self.per_row(workers) * self.skew * rows * max(self.hottest, 1 / workers)
         seconds = (self.fixed(self.now) + busy) * (1 + self.noise * self._random.random()) * (1.1 if moving else 1.0)
         self._taken += rows
         began = self.now

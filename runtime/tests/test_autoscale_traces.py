@@ -122,6 +122,48 @@ def test_growing_stops_where_it_brings_nothing() -> None:
     assert "hot key" in found.message
 
 
+@pytest.mark.parametrize(("share", "most"), [(0.6, 2), (0.26, 4), (0.05, 20)])
+@pytest.mark.parametrize("knows_backlog", [True, False])
+def test_growing_ends_at_the_hottest_bin(share: float, most: int, knows_backlog: bool) -> None:
+    """However much waits, there are no more workers than can help: one of them has the hottest bin alone. The reason is given."""
+    world = World(lambda now: 400_000, Policy(1, 64), workers=1, hottest=share, knows_backlog=knows_backlog).run(1800)
+    assert world.desired == max(workers for _, workers in world.after(0)) == most
+    assert len(world.decisions) <= 5
+    found = world.ask()
+    assert (found.reason, found.workers, found.recommended) == (Reason.INEFFECTIVE, most, most)
+    assert f"one bin has {share:.0%} of the rows: more workers than {most} do not help" in found.message
+    assert all(each.reason is not Reason.SPARE for _, _, each in world.decisions)
+
+
+def test_a_hot_bin_that_is_no_limit_changes_nothing() -> None:
+    """As long as the load needs fewer workers than can help, decisions are those of a load without it."""
+    world, other = World(step, POLICY, hottest=0.01), World(step, POLICY)
+    assert world.run(2400).decisions == other.run(2400).decisions
+
+
+def test_workers_stay_when_a_bin_gets_hot() -> None:
+    """More workers than can help are there already: they stay while the load needs them, and go when it does not."""
+    trace: Trace = lambda now: 80_000 if now < 1200 else 5_000  # noqa: E731
+    world = World(trace, POLICY, workers=6).run(600)
+    before = world.desired
+    world.hottest = 0.5
+    world.run(600)
+    assert world.desired == before
+    assert world.ask().reason is Reason.INEFFECTIVE
+    world.run(2400)
+    assert world.desired <= 2
+
+
+def test_the_reason_does_not_flap_at_the_limit() -> None:
+    """A load that just needs one worker more than can help, with noise, has one reason."""
+    world = World(noisy(lambda now: 2 * 1.05 * POLICY.utilization / PER_ROW, 0.3), POLICY, hottest=0.5).run(600)
+    reasons = set()
+    for _ in range(600):
+        world.run(1)
+        reasons.add(world.ask().reason)
+    assert reasons == {Reason.INEFFECTIVE}
+
+
 def test_workers_return_after_a_slow_disk() -> None:
     """The fixed part of an epoch takes two seconds for ten minutes: a few more workers work off what waits, and go."""
     world = World(lambda now: 10_000, POLICY, fixed=lambda now: 2.0 if 300 <= now < 900 else 0.15).run(3000)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_planner import EPSILON, least_moves, loads_of, routes, weight_lists, worker_sets
 
-from binshift.model import Worker
+from binshift.model import Bin, BinSet, Worker
 from binshift.planner import SLACK, TOLERATED, balanced_route, counted_weights, target_route
 from binshift.routing import Route
 from binshift.seating import Floor
@@ -59,6 +59,22 @@ def test_little_moves_for_balance(route: Route, workers: list[Worker], weights: 
     needed = weight.sum() - before.sum() + np.maximum(before - mean * (1 + SLACK), 0).sum()
     moved = weight[route.moves_to(target.owners).bins].sum()
     assert moved <= needed + len(workers) * (SLACK * mean + 2 * weight.max()) + EPSILON
+
+
+@given(routes(), worker_sets, weight_lists, st.lists(st.floats(1.2, 20.0), min_size=1, max_size=3))
+def test_a_bin_heavier_than_a_mean_load_is_alone(
+    route: Route, workers: list[Worker], weights: list[float], times: list[float]
+) -> None:
+    """A bin of more than 1.1 times the mean load has a worker of its own, on which it stays when one more worker comes."""
+    given_weights = np.array(weights[: route.bins], dtype=np.float64)
+    given_weights[: len(times)] = np.array(times[: route.bins]) * (given_weights.sum() + 1)
+    target = balanced_route(route, workers, given_weights)
+    weight = counted_weights(given_weights, route.bins)
+    hot = np.flatnonzero(weight > (1 + TOLERATED) * weight.sum() / len(workers) + EPSILON)
+    if len(workers) > 1:
+        assert all(target.bins_of(target.owner(Bin(bin))) == BinSet([bin]) for bin in hot.tolist())
+        grown = balanced_route(target, [*workers, Worker(max(workers) + 1)], given_weights)
+        assert (grown.owners[hot] == target.owners[hot]).all()
 
 
 @given(routes(), worker_sets)

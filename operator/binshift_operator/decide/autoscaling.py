@@ -101,7 +101,9 @@ def _decided(situation: Situation, spec: Autoscaling, before: int, memory: Scali
     memory.autoscaler.policy = policy
     decision = memory.autoscaler.decide(runtime.load, before, settled=_is_settled(situation, before, short=short))
     recommended = None if decision.reason is Reason.MEASURING else decision.recommended
-    found = replace(kept, recommended=recommended, message=decision.message + _bound(runtime.load))
+    found = replace(
+        kept, recommended=recommended, message=decision.message + _key(decision, runtime.load) + _bound(runtime.load)
+    )
     if spec.mode is Mode.RECOMMEND:
         return replace(found, reason=ScalingReason.RECOMMEND)
     limited = _limit(decision, policy, short=short)
@@ -117,6 +119,12 @@ def _limit(decision: Decision, policy: Policy, *, short: bool) -> ScalingReason 
     if short:
         return ScalingReason.UNSCHEDULABLE
     return ScalingReason.MAX_REPLICAS if decision.limited else None
+
+
+def _key(decision: Decision, load: Load) -> str:
+    """The hot key, where it is the limit."""
+    key = load.hottest.key if load.hottest is not None and decision.reason is Reason.INEFFECTIVE else ""
+    return f"; its key is {key!r}" if key else ""
 
 
 def _bound(load: Load) -> str:

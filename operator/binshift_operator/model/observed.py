@@ -12,7 +12,7 @@ from typing import Final
 
 from binshift.load import Load
 from binshift_operator.model.names import Child
-from binshift_operator.model.status import MigrationStatus
+from binshift_operator.model.status import HotKey, MigrationStatus
 
 REVISIONS: Final = 1_000_000
 """A target's generation is that of the object times this, plus a revision: the same spec can be requested again, after a failed migration
@@ -181,8 +181,7 @@ class ObservedRuntime:
         stopping: whether its query is about to stop on request.
         running_epoch: None between epochs, as without input, and if it is not reported.
         latency_p99: record latency in seconds.
-        migration: the current or else the newest one.
-        migration_workers: the workers that are to share the bins; None if single bins were moved.
+        migration: the current or else the newest one; ``migration_workers``: that are to share the bins, None if single bins were moved.
         version: of binshift in the driver; empty if it is not reported; ``load``: likewise None.
     """
 
@@ -202,6 +201,7 @@ class ObservedRuntime:
     migration_workers: frozenset[int] | None = None
     version: str = ""
     load: Load | None = None
+    hot_keys: tuple[HotKey, ...] = ()
 
 
 class ClaimState(StrEnum):

@@ -16,6 +16,8 @@ from binshift_operator.model.reasons import DegradedReason, ProgressingReason, S
 
 HISTORY_MAX: Final = 5
 REASON_CHARACTERS_MAX: Final = 512
+HOT_KEYS_MAX: Final = 8
+KEY_CHARACTERS_MAX: Final = 128
 Problem: TypeAlias = tuple[DegradedReason, str]
 """A problem that a user must act upon: its reason, and its message."""
 
@@ -141,6 +143,22 @@ class RolloutStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class HotKey:
+    """A key with so many records that more executors do not help; ``percent``: of its operator's records. The text is users' data."""
+
+    operator: str
+    key: str
+    percent: int
+    bin: int
+    worker: int
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """What identifies it."""
+        return self.operator, self.key
+
+
+@dataclass(frozen=True, slots=True)
 class EpochStats:
     """What changes with every epoch: the newest one, when it was committed (seconds since 1970), and the record latency (seconds)."""
 
@@ -178,6 +196,7 @@ class Status:
     version: str = ""
     rollout: RolloutStatus | None = None
     autoscaling: AutoscalingStatus | None = None
+    hot_keys: tuple[HotKey, ...] = ()
 
     def has_finished(self, generation: int, spec: str) -> bool:
         """Whether the program of this spec, by its restart hash, has ended by itself; live fields do not run it again."""

@@ -16,6 +16,7 @@ from binshift_operator.model.status import (
     Awaiting,
     EpochStats,
     Explanation,
+    HotKey,
     MigrationStatus,
     Phase,
     Status,
@@ -24,6 +25,8 @@ from binshift_operator.status.conditions import conditions
 
 NUMBERS_SECONDS: Final = 60.0
 """Minimum interval between two updates of the figures alone: every watcher of the resource receives each update."""
+PERCENT_CHANGE_MIN: Final = 5
+"""Change of a hot key's share that updates the status."""
 ENDED_PHASES: Final[Mapping[RunState | None, Phase]] = {
     RunState.FINISHED: Phase.FINISHED,
     RunState.FAILED: Phase.FAILED,
@@ -87,6 +90,23 @@ def _status(situation: Situation, explanation: Explanation, numbers: EpochStats)
         moving=explanation.moving,
         rollout=explanation.rollout,
         autoscaling=situation.autoscaling,
+        hot_keys=_hot_keys(situation.running, before),
+    )
+
+
+def _hot_keys(runtime: ObservedRuntime | None, before: Status) -> tuple[HotKey, ...]:
+    """The hot keys, as far as is known; the last ones if only their shares differ, by a few per cent."""
+    if runtime is None:
+        return before.hot_keys
+    found = tuple(sorted(runtime.hot_keys, key=lambda each: each.name))
+    last = {each.name: each for each in before.hot_keys}
+    same = last.keys() == {each.name for each in found} and all(_is_about(each, last[each.name]) for each in found)
+    return before.hot_keys if same else found
+
+
+def _is_about(one: HotKey, other: HotKey) -> bool:
+    return (
+        replace(one, percent=0) == replace(other, percent=0) and abs(one.percent - other.percent) < PERCENT_CHANGE_MIN
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from binshift_operator.model.autoscaling import Scale
 from binshift_operator.model.messages import truncate
 from binshift_operator.model.reasons import SettledReason
-from binshift_operator.model.status import Condition, ConditionType, MigrationStatus, RolloutStatus, Status
+from binshift_operator.model.status import Condition, ConditionType, HotKey, MigrationStatus, RolloutStatus, Status
 from binshift_operator.status.degraded import HEALTHY
 
 SILENT: tuple[str, ...] = (
@@ -22,11 +22,12 @@ WITH_OWN_EVENTS = (ConditionType.MIGRATING, ConditionType.SCALING_ACTIVE)
 
 @dataclass(frozen=True, slots=True)
 class EventRecord:
-    """An event to be recorded."""
+    """An event to be recorded; the message of a ``private`` one has users' data, and is not logged."""
 
     reason: str
     message: str
     warning: bool = False
+    private: bool = False
 
 
 def transitions(before: Status, after: Status) -> tuple[EventRecord, ...]:
@@ -41,6 +42,7 @@ def transitions(before: Status, after: Status) -> tuple[EventRecord, ...]:
     in_place = after.settled_generation == after.observed_generation
     if before.rollout is not None and after.rollout is None and in_place:
         events.append(EventRecord("ExecutorsRolled", f"{before.rollout.total} executors run the template of the spec"))
+    events += _hot_keys(before.hot_keys, after.hot_keys)
     if (scale := after.autoscaling and after.autoscaling.last_scale) and scale != _last_scale(before):
         events.append(EventRecord("Autoscaled", scale.message))
     if after.settled_generation != before.settled_generation:
@@ -55,6 +57,23 @@ def _leaving_nodes(last: RolloutStatus | None, now: RolloutStatus | None) -> lis
     return [EventRecord("ExecutorsLeavingNode", message.format(node)) for node in nodes if node not in known]
 
 
+def _hot_keys(before: tuple[HotKey, ...], after: tuple[HotKey, ...]) -> list[EventRecord]:
+    """One for each key that has become hot, and one when none is any more."""
+    known = {each.name for each in before}
+    gone = [EventRecord("NoHotKey", "no key has so many rows any more")] if before and not after else []
+    return gone + [
+        EventRecord(
+            "HotKey",
+            f"key {each.key!r} has {each.percent} % of the rows of {each.operator}, in bin {each.bin} on executor {each.worker}: "
+            "more executors do not help it",
+            warning=True,
+            private=True,
+        )
+        for each in after
+        if each.name not in known
+    ]
+
+
 def _last_scale(status: Status) -> Scale | None:
     return None if status.autoscaling is None else status.autoscaling.last_scale
 
@@ -63,7 +82,7 @@ def _condition(last: Condition | None, now: Condition) -> list[EventRecord]:
     if now.type in WITH_OWN_EVENTS or (last is None and not now.status):
         return []  # a condition that was never true needs none
     if now.type is ConditionType.SCALING_LIMITED:
-        return [EventRecord(f"Scaling{now.reason}", now.message, warning=True)] if now.status else []
+        return [EventRecord(f"Scaling{now.reason}", now.message, warning=True, private=True)] if now.status else []
     if now.type is ConditionType.DEGRADED:
         return [EventRecord(now.reason, now.message, warning=True) if now.status else EventRecord("Recovered", HEALTHY)]
     if now.type is ConditionType.READY:
