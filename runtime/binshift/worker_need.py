@@ -109,7 +109,7 @@ class Need:
         return math.ceil(1 / self.hottest - 1e-9) if self.hottest else math.inf
 
     def helpful(self, workers: int) -> int:
-        """How many workers are needed, but of more than ``workers`` only those that can help."""
+        """How many workers are needed, but beyond ``workers`` only as far as more can help."""
         return int(min(self.workers, max(self.useful, workers)))
 
     def pressing(self, workers: int) -> bool:

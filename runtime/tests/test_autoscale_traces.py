@@ -142,7 +142,7 @@ def test_a_hot_bin_that_is_no_limit_changes_nothing() -> None:
 
 
 def test_workers_stay_when_a_bin_gets_hot() -> None:
-    """More workers than can help are there already: they stay while the load needs them, and go when it does not."""
+    """If more workers than can help exist already, they stay while the load needs them, and go when it does not."""
     trace: Trace = lambda now: 80_000 if now < 1200 else 5_000  # noqa: E731
     world = World(trace, POLICY, workers=6).run(600)
     before = world.desired

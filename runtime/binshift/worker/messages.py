@@ -54,7 +54,7 @@ class EpochSpec:
         replay: set when the epoch's record exists: compute the output, write nothing, then adopt this state.
         undo: whether to keep the way back.
         scratch: the worker is away, and another one's executor runs its part of a replay, in a store that is thrown away.
-        count_bins: whether records are counted by bin, and the most frequent key is looked for.
+        count_bins: whether records are counted by bin, and a sample of the keys is taken.
     """
 
     fence: Fence
