@@ -136,7 +136,7 @@ def parse_runtime(answer: Mapping[str, Any]) -> ObservedRuntime:
         migration=None if migration is None else _migration(migration),
         migration_workers=None if shared is None else _slots(shared),
         load=None if answer.get("load") is None else load_of_answer(answer["load"]),
-        hot_keys=tuple(_hot_key(each) for each in (answer.get("hotKeys") or ())[:HOT_KEYS_MAX]),
+        hot_keys=tuple(_hot_key(e) for e in (answer.get("hotKeys") or ())[:HOT_KEYS_MAX] if 0 < float(e["share"]) <= 1),
     )
 
 
@@ -171,7 +171,8 @@ def _migration(found: Mapping[str, Any]) -> MigrationStatus:
 
 def _hot_key(found: Mapping[str, Any]) -> HotKey:
     key, operator = str(found["key"])[:KEY_CHARACTERS_MAX], str(found["operator"])[:PART_CHARACTERS_MAX]
-    return HotKey(operator, key, round(100 * float(found["share"])), int(found["bin"]), int(found["worker"]))
+    percent = float(f"{100 * float(found['share']):.2g}")
+    return HotKey(operator, key, percent, int(found["bin"]), int(found["worker"]))
 
 
 def _slots(found: Any) -> frozenset[int]:

@@ -149,7 +149,7 @@ def _read_waiting(found: Iterable[Mapping[str, Any]]) -> dict[int, float]:
 AWAITING: Final = Record(Awaiting, (Field("reason", "reason", str), _time("since", "since")))
 MOVING: Final = Record(Moving, (Field("generation", "generation", int), _time("since", "since")))
 TARGET: Final = Record(SettledTarget, (Field("generation", "generation", int), Field("epoch", "settledEpoch", int)))
-HOT_KEY_FIELDS: Final = (("operator", str), ("key", str), ("percent", int), ("bin", int), ("worker", int))
+HOT_KEY_FIELDS: Final = (("operator", str), ("key", str), ("percent", float), ("bin", int), ("worker", int))
 HOT_KEY: Final = Record(HotKey, tuple(Field(name, name, read) for name, read in HOT_KEY_FIELDS))
 ROLLOUT: Final = Record(
     RolloutStatus,

@@ -34,7 +34,7 @@ def test_hot_keys_are_in_the_status_and_in_an_event() -> None:
         cluster.hot_keys = (hot(percent / 100),)
         cluster.run(3)
         assert cluster.status["hotKeys"] == [{"operator": "op0", "key": KEY, "percent": 63, "bin": 7, "worker": 1}]
-    message = f"key {KEY!r} has 63 % of the rows of op0, in bin 7 on executor 1: more executors do not help it"
+    message = f"key {KEY!r} has 63 % of the rows of op0, in bin 7 on executor 1: more executors than 2 do not help"
     assert events(cluster, "HotKey") == [message]
     cluster.hot_keys = (hot(0.5), hot(0.3, "bob"))
     cluster.run(3)
@@ -85,4 +85,7 @@ def test_what_a_driver_reports_is_bounded() -> None:
     assert len(found) == HOT_KEYS_MAX
     assert all(len(each.key) <= KEY_CHARACTERS_MAX and len(each.operator) <= 64 for each in found)
     assert parse_runtime({"state": "Running"}).hot_keys == ()
+    assert parse_runtime({"state": "Running", "hotKeys": [hot(0.0), hot(float("nan"))]}).hot_keys == ()
+    (small,) = parse_runtime({"state": "Running", "hotKeys": [hot(0.000512)]}).hot_keys
+    assert (small.percent, small.executors_max) == (0.051, 1961)
     assert parse_runtime({"state": "Running", "hotKeys": [hot(0.5)]}).hot_keys == (HotKey("op0", KEY, 50, 7, 1),)

@@ -177,7 +177,7 @@ class Autoscaler:
 
 
 def _hottest(need: Need) -> str:
-    return f"one bin has {need.hottest or 0:.0%} of the rows: more workers than {need.useful} do not help"
+    return f"one bin has {100 * (need.hottest or 0):.2g}% of the rows: more workers than {need.useful} do not help"
 
 
 def _no_effect(workers: int, need: Need) -> str:

@@ -6,6 +6,7 @@ which slots held bins, which generation timed out. Losing it costs time, never c
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -148,7 +149,7 @@ class HotKey:
 
     operator: str
     key: str
-    percent: int
+    percent: float
     bin: int
     worker: int
 
@@ -156,6 +157,11 @@ class HotKey:
     def name(self) -> tuple[str, str]:
         """What identifies it."""
         return self.operator, self.key
+
+    @property
+    def executors_max(self) -> int:
+        """More executors do not help: with so many, one can have this key alone."""
+        return math.ceil(100 / self.percent - 1e-9)
 
 
 @dataclass(frozen=True, slots=True)

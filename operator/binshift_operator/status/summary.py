@@ -25,8 +25,8 @@ from binshift_operator.status.conditions import conditions
 
 NUMBERS_SECONDS: Final = 60.0
 """Minimum interval between two updates of the figures alone: every watcher of the resource receives each update."""
-PERCENT_CHANGE_MIN: Final = 5
-"""Change of a hot key's share that updates the status."""
+SHARE_CHANGE_MIN: Final = 0.1
+"""Change of a hot key's share, relative to it, that updates the status."""
 ENDED_PHASES: Final[Mapping[RunState | None, Phase]] = {
     RunState.FINISHED: Phase.FINISHED,
     RunState.FAILED: Phase.FAILED,
@@ -95,7 +95,7 @@ def _status(situation: Situation, explanation: Explanation, numbers: EpochStats)
 
 
 def _hot_keys(runtime: ObservedRuntime | None, before: Status) -> tuple[HotKey, ...]:
-    """The hot keys, as far as is known; the last ones if only their shares differ, by a few per cent."""
+    """The hot keys, as far as is known; the last ones if only their shares differ, by little."""
     if runtime is None:
         return before.hot_keys
     found = tuple(sorted(runtime.hot_keys, key=lambda each: each.name))
@@ -106,7 +106,8 @@ def _hot_keys(runtime: ObservedRuntime | None, before: Status) -> tuple[HotKey, 
 
 def _is_about(one: HotKey, other: HotKey) -> bool:
     return (
-        replace(one, percent=0) == replace(other, percent=0) and abs(one.percent - other.percent) < PERCENT_CHANGE_MIN
+        replace(one, percent=0) == replace(other, percent=0)
+        and abs(one.percent - other.percent) < SHARE_CHANGE_MIN * one.percent
     )
 
 

@@ -64,8 +64,8 @@ def _hot_keys(before: tuple[HotKey, ...], after: tuple[HotKey, ...]) -> list[Eve
     return gone + [
         EventRecord(
             "HotKey",
-            f"key {each.key!r} has {each.percent} % of the rows of {each.operator}, in bin {each.bin} on executor {each.worker}: "
-            "more executors do not help it",
+            f"key {each.key!r} has {each.percent:g} % of the rows of {each.operator}, in bin {each.bin} on executor {each.worker}: "
+            f"more executors than {each.executors_max} do not help",
             warning=True,
             private=True,
         )

@@ -70,7 +70,7 @@ def speed_facts(dataflow: models.Dataflow) -> list[tuple[str, str]]:
 def hot_key_text(key: HotKey) -> str:
     """A short text for a hot key."""
     speed = "" if key.rows_per_second is None else f", {key.rows_per_second:,.0f} rows/s"
-    return f"{key.key!r} has {key.share:.0%} of the rows of {key.operator}{speed}; bin {key.bin} on worker {key.worker}"
+    return f"{key.key!r} has {100 * key.share:.2g}% of the rows of {key.operator}{speed}; bin {key.bin} on worker {key.worker}"
 
 
 def print_facts(facts: Sequence[tuple[str, str]]) -> None:

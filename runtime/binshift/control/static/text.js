@@ -64,8 +64,8 @@ export function notices(seen, workers) {
     if (going.length) found.push([`${capital(several(going))} of the target: draining or lost.`, false]);
   }
   for (const each of seen.hotKeys) {
-    const share = WHOLE.format(100 * each.share);
-    found.push([`One key has ${share} % of the rows of ${each.operator}: ${each.key}, in bin ${each.bin} on worker ${each.worker}. More workers do not help it.`, true]);
+    const [share, most] = [(100 * each.share).toPrecision(2), whole(Math.ceil(1 / each.share))];
+    found.push([`One key has ${share} % of the rows of ${each.operator}: ${each.key}, in bin ${each.bin} on worker ${each.worker}. More workers than ${most} do not help.`, true]);
   }
   for (const each of workers.filter((worker) => worker.backgroundFailures)) {
     found.push([`Worker ${each.worker}, background round failed ${each.backgroundFailures} times: ${each.backgroundError}`, true]);
