@@ -14,6 +14,7 @@ from control_fakes import ADMIN, DRAIN, FakeService, a_migration
 
 from binshift.control import Control, ControlSettings, Tokens
 from binshift.control.epoch_figures import Epochs, epochs_of
+from binshift.control.load_figures import HotKey
 from binshift.control.models import Dataflow, Latency, Migration, Rates, State, Target, WorkerLoad, moment
 from binshift.control.placement import MovingBins, Placement
 from binshift.control.requests import TargetRequest
@@ -28,6 +29,9 @@ SECONDS = {
     "task_commit": 0.02,
     "record": 0.02,
 }
+
+
+HOT_KEY = HotKey(operator="op0", key="<b>alice", bin=7, worker=1, share=0.634, rows_per_second=None)
 
 
 @dataclass

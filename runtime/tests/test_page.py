@@ -14,7 +14,7 @@ from typing import Literal
 
 import pytest
 from control_fakes import ADMIN, DRAIN
-from control_page_feed import Feed, busy, served
+from control_page_feed import HOT_KEY, Feed, busy, served
 from page_browser import HEIGHT, WIDTH, Opened, luminance, squares, table
 from playwright.sync_api import Browser, expect, sync_playwright
 
@@ -187,8 +187,9 @@ def test_screen_readers_get_the_same(opened: Opened, feed: Feed) -> None:
 def test_trouble_is_shown(opened: Opened, feed: Feed) -> None:
     """A stopped or unreachable query is reported, and the page continues when it answers again."""
     page = opened.go()
-    feed.known = {"reason": "the source is away"}
+    feed.known = {"reason": "the source is away", "hot_keys": [HOT_KEY]}
     expect(page.locator("#notices")).to_contain_text("the source is away")
+    expect(page.locator("#notices")).to_contain_text(f"One key has 63 % of the rows of op0: {HOT_KEY.key}, in bin 7 on")
     page.route("**/v1/**", lambda route: route.abort())
     expect(page.locator("#notices")).to_contain_text("does not answer")
     page.unroute("**/v1/**")
