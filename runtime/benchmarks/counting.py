@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 import binshift
+from binshift.spark.session.checkpoint_files import FILE_MANAGER, LOCAL_FILES
 from binshift.spark.session.jvm import install
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -30,8 +31,12 @@ def spark_count(running: Bench, stream: DataFrame, partitions: int = 2, checkpoi
 
 def quick_spark_count(running: Bench, stream: DataFrame) -> Any:
     """The same with binshift's writer for Spark's checkpoint files on local disks, which any query could use."""
-    with install(running.spark).checkpoint_files(running.spark, "/"):
+    install(running.spark)
+    running.spark.conf.set(FILE_MANAGER, LOCAL_FILES)
+    try:
         return spark_count(running, stream)
+    finally:
+        running.spark.conf.unset(FILE_MANAGER)
 
 
 def binshift_count(running: Bench, stream: DataFrame, bins: int, folder: Path | None = None, **settings: Any) -> Any:

@@ -12,7 +12,7 @@ from java_stderr import capture_java_stderr
 from log_drivers import FORMAT, Driver
 from pyspark.sql import SparkSession
 from small_disk import MIB, SmallDisk, small_disk
-from test_local_checkpoint_files import OURS, Files
+from test_local_checkpoint_files import Files
 
 from binshift import entries
 from binshift.entries import Entries
@@ -21,6 +21,7 @@ from binshift.log.log import Log
 from binshift.log.storage import layout
 from binshift.log.tools.inspect import verify
 from binshift.model import GENESIS, Bin, BinSet, Epoch, Fence, Stamp, Term
+from binshift.spark.session.checkpoint_files import LOCAL_FILES
 from binshift.store.bins.binstore import BinStore
 from binshift.store.engine.contract import StoreLimits
 from binshift.store.engine.lmdb_store import close_environments, open_lmdb
@@ -131,7 +132,7 @@ def test_a_store_that_may_not_be_written_takes_a_person(disk: SmallDisk) -> None
 
 def test_sparks_own_files_wait_for_room(spark: SparkSession, disk: SmallDisk) -> None:
     """An offset or commit file that cannot be written is retried, and is complete once there is space."""
-    files = Files(spark, OURS, disk.path)
+    files = Files(spark, LOCAL_FILES, disk.path)
     disk.fill()
     with capture_java_stderr(spark) as captured:
         stream = files.create("7", b"offsets")

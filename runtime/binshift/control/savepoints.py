@@ -12,7 +12,8 @@ from typing import Annotated, Final
 from fastapi import Path
 from pydantic import Field
 
-from binshift.control.models import REASON_CHARACTERS_MAX, Answer, moment
+from binshift.control.answer import Answer
+from binshift.control.models import REASON_CHARACTERS_MAX, moment
 from binshift.control.requests import Body, Parameters
 from binshift.savepoints.requested import Requested, SavepointState
 from binshift.savepoints.restoring import place_of
