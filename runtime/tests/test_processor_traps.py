@@ -180,20 +180,6 @@ def more_timers(processor: Any, _: Any, due: int, times: Any) -> tuple[int, list
     return due, list(processor.handle.listTimers())
 
 
-def test_deleted_variables_are_counted() -> None:
-    """By each worker in each epoch, as Spark does in each partition; a variable that was never defined does not count."""
-
-    def init(_: Any, handle: Any) -> None:
-        handle.getValueState("more", N)
-        handle.deleteIfExists("more")
-        handle.deleteIfExists("never")
-
-    world = World(Scripted(init=init), SEEN)
-    for _ in range(2):
-        world.epoch([("a", 1)])
-        assert world.counts["numDeletedStateVars"] == 2
-
-
 def test_timers_fire_once_up_to_the_threshold() -> None:
     """Timers at the threshold fire, also those registered in the epoch; what fires is decided before the first does."""
     world = World(Scripted(registering, timer=more_timers), SEEN, TimeMode.EVENT)
