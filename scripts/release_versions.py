@@ -15,6 +15,8 @@ PLACES: Mapping[str, tuple[str, ...]] = {
     "charts/binshift/Chart.yaml": (r"^version: (\S+)$", r'^appVersion: "([^"]+)"$'),
     "crds/streamingdataflows.yaml": _CRD,
     "charts/binshift/crds/streamingdataflows.yaml": _CRD,
+    "crds/streamingdataflowsnapshots.yaml": _CRD,
+    "charts/binshift/crds/streamingdataflowsnapshots.yaml": _CRD,
     "docs/guides/install.md": (*_IMAGE, r"tag: ([\d.]+)\}"),
     "docs/building-images.md": _IMAGE,
     "e2e/stage.py": _IMAGE,

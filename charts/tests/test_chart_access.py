@@ -99,7 +99,7 @@ def test_no_roles_no_right_to_nodes(helm: str) -> None:
 
 
 def test_people_get_their_roles(helm: str) -> None:
-    """The right to view or edit a namespace includes its dataflows and, to edit, their scale; the operator's own roles are bound to no other subject."""
+    """The right to view or edit a namespace includes its dataflows with their snapshots and, to edit, their scale; the operator's own roles are bound to no other subject."""
     found = rendered(helm)
     label = "rbac.authorization.k8s.io/aggregate-to-"
     roles = {name: each for (kind, name), each in found.items() if kind == "ClusterRole" and "dataflows" in name}
@@ -116,9 +116,12 @@ def test_people_get_their_roles(helm: str) -> None:
         "streamingdataflows": {"get", "list", "watch"},
         "streamingdataflows/scale": {"get"},
         "streamingdataflows/status": {"get"},
+        "streamingdataflowsnapshots": {"get", "list", "watch"},
+        "streamingdataflowsnapshots/status": {"get"},
     }
     assert editor["streamingdataflows/scale"] == {"update", "patch"}
     assert {"create", "update", "patch", "delete"} <= editor["streamingdataflows"]
+    assert editor["streamingdataflowsnapshots"] == editor["streamingdataflows"]
     assert not any("secrets" in each for each in json.dumps(list(roles.values())).split('"'))
     off = rendered(helm, rbac__userRoles=False)
     assert not [name for kind, name in off if "dataflows" in name and kind == "ClusterRole"]

@@ -34,7 +34,7 @@ from binshift_operator.model.names import KIND  # noqa: E402
 HTTP_PORT = 18_099
 USED = (
     *("pods", "statefulsets", "secrets", "services", "configmaps", "serviceaccounts", "events", "networkpolicies"),
-    *("poddisruptionbudgets", "streamingdataflows", "persistentvolumeclaims"),
+    *("poddisruptionbudgets", "streamingdataflows", "streamingdataflowsnapshots", "persistentvolumeclaims"),
 )
 SECONDS_MAX = 900.0
 PAGE = os.sysconf("SC_PAGE_SIZE")

@@ -1,6 +1,6 @@
-"""The controller's threads: workers that reconcile the dataflows of the work queue, and one that lists all dataflows periodically.
+"""The threads of a controller: workers that reconcile the objects of its work queue, and one that lists all objects periodically.
 
-The periodic listing makes lost, duplicate and stale watch events harmless: a dataflow that is missing from the queue is added.
+The periodic listing makes lost, duplicate and stale watch events harmless: an object that is missing from the queue is added.
 
 A worker is stuck if it makes no progress (`Heartbeats`). Progress is counted in requests, not in reconciliations: one reconciliation can
 delete a thousand pods, and a slow API server is no reason to restart the operator.
@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from binshift_operator.errors import OperatorError, Unreachable
-from binshift_operator.kube import Kube
+from binshift_operator.kube import Kube, Object
 from binshift_operator.metrics import OperatorMetrics
 from binshift_operator.model.names import KIND
 from binshift_operator.reconcile import Result
@@ -57,19 +57,21 @@ class Heartbeats:
 
 @dataclass
 class Controller:
-    """Reconciles dataflows on its own threads.
+    """Reconciles objects of one kind on its own threads.
 
     Attributes:
-        queue: the dataflows to reconcile.
-        reconcile: reconciles one dataflow, by namespace and name.
-        kube: lists dataflows.
+        queue: the objects to reconcile.
+        reconcile: reconciles one object, by namespace and name.
+        kube: lists objects.
         metrics: counts reconciliations.
         namespaces: to list; empty: all.
         resync_seconds: between two listings.
         workers: number of worker threads.
-        selector: label selector of the dataflows to list; empty: all.
+        selector: label selector of the objects to list; empty: all.
         is_leader: whether this process is the leader; otherwise nothing is reconciled, and the queue stays as it is.
         heartbeats: of the workers; the clients that they use report each request to it.
+        kind: of the objects; ``noun``: the field of log records with their name.
+        is_due: whether an object that was listed needs to be reconciled.
     """
 
     queue: WorkQueue
@@ -82,6 +84,9 @@ class Controller:
     selector: str = ""
     is_leader: Callable[[], bool] = lambda: True
     heartbeats: Heartbeats = field(default_factory=Heartbeats)
+    kind: str = KIND
+    noun: str = "dataflow"
+    is_due: Callable[[Object], bool] = lambda found: True
     _listed_at: float | None = None
     _stopping: threading.Event = field(default_factory=threading.Event)
     _threads: list[threading.Thread] = field(default_factory=list)
@@ -89,8 +94,8 @@ class Controller:
     def start(self) -> None:
         """Start the threads."""
         for number in range(self.workers):
-            self._threads.append(threading.Thread(target=self._work, name=f"reconcile-{number}", daemon=True))
-        self._threads.append(threading.Thread(target=self._list_periodically, name="list", daemon=True))
+            self._threads.append(threading.Thread(target=self._work, name=f"{self.noun}-{number}", daemon=True))
+        self._threads.append(threading.Thread(target=self._list_periodically, name=f"{self.noun}-list", daemon=True))
         for thread in self._threads:
             thread.start()
 
@@ -136,7 +141,7 @@ class Controller:
                 "reconciliation failed: %s",
                 error,
                 exc_info=not expected,
-                extra={"dataflow": "/".join(key)},
+                extra={self.noun: "/".join(key)},
             )
             self.metrics.reconciles.labels("failed").inc()
             self.metrics.failures.labels(type(error).__name__).inc()
@@ -152,13 +157,13 @@ class Controller:
                 self.queue.add_missing(self._list())
                 self._listed_at = time.monotonic()
             except Exception as error:  # the edge of a thread: the next listing may succeed
-                log.warning("listing dataflows failed: %s", error)
+                log.warning("listing %s failed: %s", self.kind, error)
                 wait = min(LIST_RETRY_SECONDS, wait)
             self._stopping.wait(wait)
 
     def _list(self) -> set[ObjectKey]:
         keys: set[ObjectKey] = set()
         for namespace in self.namespaces or (None,):
-            listed = self.kube.list(KIND, namespace, self.selector)
+            listed = filter(self.is_due, self.kube.list(self.kind, namespace, self.selector))
             keys |= {(each["metadata"]["namespace"], each["metadata"]["name"]) for each in listed}
         return keys

@@ -12,12 +12,14 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
+from urllib.parse import quote, urlencode
 
 import httpx2
 
 from binshift.load import load_of_answer
 from binshift_operator.errors import TimedOut, Unreachable, error_of
 from binshift_operator.model.observed import ObservedRuntime, ObservedTarget, RunningEpoch, RunState
+from binshift_operator.model.snapshots import ObservedSnapshot, SnapshotPhase
 from binshift_operator.model.specification import Dataflow
 from binshift_operator.model.status import HOT_KEYS_MAX, KEY_CHARACTERS_MAX, HotKey, MigrationStatus
 from binshift_operator.model.tracebacks import cause_first
@@ -78,13 +80,25 @@ class DriverClient:
         """Stop the query after its running epoch; returns at once."""
         self._request("POST", "/v1/stop")
 
+    def put_snapshot(self, name: str, location: str) -> ObservedSnapshot:
+        """Request a snapshot; one that was requested before, or is complete at the location, is reported."""
+        return parse_snapshot_report(self._request("PUT", f"/v1/snapshots/{quote(name)}", {"location": location}))
+
+    def snapshot(self, name: str) -> ObservedSnapshot:
+        """A snapshot that was requested; `NotThere` if the driver does not know it, as after its restart."""
+        return parse_snapshot_report(self._request("GET", f"/v1/snapshots/{quote(name)}"))
+
+    def delete_snapshot(self, name: str, location: str) -> None:
+        """Cancel the copy of a snapshot, and remove its files; no error if there are none."""
+        self._request("DELETE", f"/v1/snapshots/{quote(name)}?{urlencode({'location': location})}")
+
     def _request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         headers = {"Authorization": f"Bearer {self.token}", "Accept-Encoding": "identity"}
         try:
             with make_client() as client, client.stream(method, self.url + path, json=body, headers=headers) as answer:
                 content = _read(answer)
             if answer.is_success:
-                return json.loads(content)
+                return json.loads(content) if content else None
         except httpx2.TimeoutException as error:
             raise TimedOut(str(error) or type(error).__name__) from error
         except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
@@ -138,6 +152,28 @@ def parse_runtime(answer: Mapping[str, Any]) -> ObservedRuntime:
         load=None if answer.get("load") is None else load_of_answer(answer["load"]),
         hot_keys=tuple(_hot_key(e) for e in (answer.get("hotKeys") or ())[:HOT_KEYS_MAX] if 0 < float(e["share"]) <= 1),
     )
+
+
+def parse_snapshot_report(answer: Any) -> ObservedSnapshot:
+    """The response about a snapshot.
+
+    Raises:
+        Unreachable: it has another format.
+    """
+    try:
+        return ObservedSnapshot(
+            location=str(answer["location"]),
+            state=SnapshotPhase(answer["state"]),
+            reason=cause_first(str(answer.get("reason") or ""))[:REASON_CHARACTERS_MAX],
+            epoch=_int(answer.get("epoch")),
+            files=_int(answer.get("files")),
+            bytes=_int(answer.get("bytes")),
+            copied_bytes=_int(answer.get("copiedBytes")),
+            started_at=_seconds(answer.get("startedAt")),
+            finished_at=_seconds(answer.get("finishedAt")),
+        )
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise Unreachable(f"the driver's response cannot be parsed: {error}") from error
 
 
 def _running_epoch(found: Mapping[str, Any]) -> RunningEpoch:

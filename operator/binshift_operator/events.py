@@ -1,4 +1,4 @@
-"""Records Kubernetes Events about a dataflow: one object for each distinct event, with a count of its occurrences.
+"""Records Kubernetes Events about a dataflow or a snapshot: one object for each distinct event, with a count of its occurrences.
 
 The object's name is a hash of the content, so an event that is recorded twice (after a crash between two writes) is counted twice and
 listed once. Events only inform users: one that cannot be written is logged and dropped.
@@ -15,7 +15,7 @@ from binshift_operator.errors import Changed, OperatorError
 from binshift_operator.kube import Kube, Object
 from binshift_operator.model.actions import Action, Apply, DeletePod
 from binshift_operator.model.messages import truncate
-from binshift_operator.model.names import API_VERSION, FIELD_MANAGER, KIND, Child, DataflowKey
+from binshift_operator.model.names import API_VERSION, FIELD_MANAGER, Child, DataflowKey, SnapshotKey
 from binshift_operator.model.observed import ObservedState
 from binshift_operator.status import EventRecord
 from binshift_operator.status_codec import format_time, parse_time
@@ -63,18 +63,18 @@ def _is_recent(requested_at: str, now: float) -> bool:
         return False
 
 
-def record(kube: Kube, key: DataflowKey, records: Iterable[EventRecord], now: float) -> None:
+def record(kube: Kube, key: DataflowKey | SnapshotKey, records: Iterable[EventRecord], now: float) -> None:
     """Write events; never fails."""
     for each in records:
         message = "event" if each.private else each.message
-        log.info("%s", message, extra={"dataflow": f"{key.namespace}/{key.name}", "reason": each.reason})
+        log.info("%s", message, extra={key.noun: f"{key.namespace}/{key.name}", "reason": each.reason})
         try:
             _write(kube, key, each, now)
         except OperatorError as error:
             log.warning("event %s was not written: %s", each.reason, error)
 
 
-def _write(kube: Kube, key: DataflowKey, record: EventRecord, now: float) -> None:
+def _write(kube: Kube, key: DataflowKey | SnapshotKey, record: EventRecord, now: float) -> None:
     event = event_manifest(key, record, now)
     try:
         kube.create(event)
@@ -85,7 +85,7 @@ def _write(kube: Kube, key: DataflowKey, record: EventRecord, now: float) -> Non
         kube.patch("Event", key.namespace, name, {"count": count, "lastTimestamp": format_time(now)})
 
 
-def event_manifest(key: DataflowKey, record: EventRecord, now: float) -> Object:
+def event_manifest(key: DataflowKey | SnapshotKey, record: EventRecord, now: float) -> Object:
     """An event's manifest."""
     content = "\0".join((key.uid, record.reason, record.message))
     return {
@@ -97,7 +97,7 @@ def event_manifest(key: DataflowKey, record: EventRecord, now: float) -> Object:
         },
         "involvedObject": {
             "apiVersion": API_VERSION,
-            "kind": KIND,
+            "kind": key.kind,
             "name": key.name,
             "namespace": key.namespace,
             "uid": key.uid,

@@ -21,7 +21,7 @@ from kubernetes.config import ConfigException, load_incluster_config, load_kube_
 from urllib3.exceptions import HTTPError
 
 from binshift_operator.errors import NotLeading, NotThere, Unreachable, error_of
-from binshift_operator.model.names import FIELD_MANAGER, GROUP, PLURAL, VERSION
+from binshift_operator.model.names import FIELD_MANAGER, GROUP, PLURAL, SNAPSHOT_PLURAL, VERSION
 
 Object: TypeAlias = dict[str, Any]
 SECONDS_MAX: Final = (5.0, 30.0)
@@ -59,6 +59,7 @@ PATHS: Final = {
     "NetworkPolicy": ("/apis/networking.k8s.io/v1", "networkpolicies"),
     "PodDisruptionBudget": ("/apis/policy/v1", "poddisruptionbudgets"),
     "StreamingDataflow": (f"/apis/{GROUP}/{VERSION}", PLURAL),
+    "StreamingDataflowSnapshot": (f"/apis/{GROUP}/{VERSION}", SNAPSHOT_PLURAL),
 }
 """API root and plural of each kind."""
 

@@ -11,7 +11,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
 import kopf
@@ -21,20 +21,29 @@ from binshift_operator import watching
 from binshift_operator.actor import Actor
 from binshift_operator.configuration import Configuration
 from binshift_operator.controller import Controller, Heartbeats
+from binshift_operator.driver_access import DriverAccess
 from binshift_operator.errors import InvalidConfiguration, Unreachable
 from binshift_operator.kube import Kube, ServerConnection
 from binshift_operator.leader_election import AlwaysLeader, LeaderElector
 from binshift_operator.metrics import OperatorMetrics
+from binshift_operator.model.names import KIND, SNAPSHOT_KIND
 from binshift_operator.model.node_taints import Taints
 from binshift_operator.nodes import Nodes
 from binshift_operator.observe import Observer
 from binshift_operator.probes import ProbeServer
 from binshift_operator.reconcile import Reconciler
+from binshift_operator.snapshot_codec import is_unfinished
+from binshift_operator.snapshot_reconcile import SnapshotReconciler
+from binshift_operator.snapshot_schedules import ScheduleReconciler, has_schedule
+from binshift_operator.watching import Listeners
 from binshift_operator.work_queue import ObjectKey, WorkQueue
 
 log = logging.getLogger(__name__)
-LOG_FIELDS = ("dataflow", "reason")
+LOG_FIELDS = ("dataflow", "snapshot", "schedule", "reason")
 """Additional fields of log records."""
+SNAPSHOTS_RESYNC_SECONDS = 300.0
+SNAPSHOT_WORKERS = 4
+"""Threads for snapshots, and for schedules."""
 
 
 class JsonFormatter(logging.Formatter):
@@ -83,27 +92,38 @@ def main(environment: Mapping[str, str]) -> int:
     queue = WorkQueue(time.monotonic)
     many = configuration.namespaces, configuration.resync_seconds, configuration.workers, configuration.selector
     controller = Controller(queue, reconciler.reconcile, kube, metrics, *many, elector.is_leader, heartbeats)
-    probes = ProbeServer(configuration.http_port, controller.liveness_problem, controller.readiness_problem, collected)
+    snapshots, schedules = make_snapshot_controllers(configuration, kube, metrics, elector.is_leader, heartbeats)
+    controllers = (controller, snapshots, schedules)
+    probes = ProbeServer(
+        configuration.http_port, lambda: liveness_problem(controllers), controller.readiness_problem, collected
+    )
     probes.start()
     elector.start()
     on_event = event_handler(reconciler, queue)
     on_node = node_handler(nodes, reconciler, on_event) if nodes.load(kube) else None
-    controller.start()
+    for each in controllers:
+        each.start()
     log.info("serving dataflows in %s", ", ".join(configuration.namespaces) or "all namespaces")
     try:
-        kopf.run(
-            registry=watching.registry(on_event, configuration.selector, on_node),
-            clusterwide=not configuration.namespaces,
-            namespaces=configuration.namespaces,
-            standalone=True,
-            # Kopf would read the user's name from the system, and a user ID that the cluster assigns has none.
-            identity=configuration.pod,  # type: ignore[arg-type]
-        )
+        watch(configuration, Listeners(on_event, schedules.queue.add, snapshots.queue.add, on_node))
     finally:
-        controller.stop()
+        for each in controllers:
+            each.stop()
         elector.stop()
         probes.stop()
     return 0
+
+
+def watch(configuration: Configuration, listeners: Listeners) -> None:
+    """Run the watches until a signal."""
+    kopf.run(
+        registry=watching.registry(listeners, configuration.selector),
+        clusterwide=not configuration.namespaces,
+        namespaces=configuration.namespaces,
+        standalone=True,
+        # Kopf would read the user's name from the system, and a user ID that the cluster assigns has none.
+        identity=configuration.pod,  # type: ignore[arg-type]
+    )
 
 
 def make_elector(configuration: Configuration, kube: Kube) -> LeaderElector | AlwaysLeader:
@@ -128,6 +148,32 @@ def make_reconciler(configuration: Configuration, kube: Kube, metrics: OperatorM
         configuration.resync_seconds,
         configuration.selector,
     )
+
+
+def make_snapshot_controllers(
+    configuration: Configuration,
+    kube: Kube,
+    metrics: OperatorMetrics,
+    is_leader: Callable[[], bool],
+    heartbeats: Heartbeats,
+) -> tuple[Controller, Controller]:
+    """The controllers of snapshots and of schedules. They are listed seldom, as events are enough unless one is lost."""
+    drivers, selector = DriverAccess(kube, configuration.address), configuration.selector
+    schedules, queue = ScheduleReconciler(kube, drivers, time.time, selector), WorkQueue(time.monotonic)
+    snapshots = SnapshotReconciler(kube, drivers, time.time, selector, queue.add)
+    namespaces, seconds = configuration.namespaces, max(SNAPSHOTS_RESYNC_SECONDS, configuration.resync_seconds)
+    common = (kube, metrics, namespaces, seconds, SNAPSHOT_WORKERS)
+    active = (is_leader, heartbeats)
+    made = WorkQueue(time.monotonic)
+    return (
+        Controller(made, snapshots.reconcile, *common, "", *active, SNAPSHOT_KIND, "snapshot", is_unfinished),
+        Controller(queue, schedules.reconcile, *common, selector, *active, KIND, "schedule", has_schedule),
+    )
+
+
+def liveness_problem(controllers: Sequence[Controller]) -> str:
+    """Why one of the controllers is not alive; empty if all are."""
+    return "; ".join(dict.fromkeys(filter(None, (each.liveness_problem() for each in controllers))))
 
 
 def leadership_handler(reconciler: Reconciler, metrics: OperatorMetrics) -> Callable[[bool], None]:

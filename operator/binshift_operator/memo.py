@@ -57,6 +57,7 @@ def cache(dataflow: Dataflow, observed: ObservedState, token: str | None) -> Cac
         or observed.render_error
         or observed.missing_pods
         or observed.rivals
+        or observed.restore_problem
     )
     return None if problem else CachedObservation(dataflow.generation, observed, token, dataflow.secrets_hash)
 

@@ -12,10 +12,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from binshift import __version__
-from binshift_operator.children import RenderContext, compare, hash_keys, is_retry_due, read_keys, render
+from binshift_operator.children import RenderContext, compare, hash_keys, is_retry_due, left_alone, read_keys, render
 from binshift_operator.children.comparison import describe_rivals
 from binshift_operator.children.metadata import Manifest
 from binshift_operator.claims import observe_claim
+from binshift_operator.driver_access import NO_ADDRESS, NO_POD, NO_TOKEN, Address
 from binshift_operator.driver_client import DriverClient
 from binshift_operator.errors import Forbidden, OperatorError, TimedOut, Unreachable
 from binshift_operator.kube import Kube, Object
@@ -33,6 +34,7 @@ from binshift_operator.model.observed import (
 from binshift_operator.model.specification import Dataflow
 from binshift_operator.pod_state import parse_pod
 from binshift_operator.referenced_secrets import with_secrets_hash
+from binshift_operator.restoring import with_restore_location
 
 log = logging.getLogger(__name__)
 EVENTS_AFTER_SECONDS = 5.0
@@ -66,7 +68,7 @@ class Observer:
 
     Attributes:
         kube: the API server.
-        address: the URL of a control API, from the dataflow's key and the IP of the driver's pod; None while there is none.
+        address: see `driver_access.Address`.
         render_context: see `children.RenderContext`.
         clock: seconds since 1970.
         connect: makes the client of a control API, from its URL and token.
@@ -74,7 +76,7 @@ class Observer:
     """
 
     kube: Kube
-    address: Callable[[DataflowKey, str], str | None]
+    address: Address
     render_context: RenderContext
     clock: Callable[[], float]
     connect: Callable[[str, str], DriverClient] = DriverClient
@@ -92,16 +94,15 @@ class Observer:
         secret_state = compare(secret, None, key)
         keys = read_keys(secret) if secret_state.state is ChildState.CURRENT and secret is not None else None
         keys_hash = None if keys is None else hash_keys(keys)
-        if keys is not None:
-            dataflow = with_secrets_hash(dataflow, keys, self.kube, memo)
+        dataflow = with_secrets_hash(dataflow, keys, self.kube, memo)
+        dataflow, restore_problem = with_restore_location(self.kube, dataflow)
         manifests, errors = self._render(dataflow, keys_hash)
         live: dict[Child, Object | None] = {each: self._child(key, each) for each in Child if each is not Child.KEYS}
         children = {Child.KEYS: secret_state} | {
             child: compare(found, manifests.get(child), key, memo.applied.get(child), now)
             for child, found in live.items()
         }
-        if dataflow.service_account is not None:  # the user's own
-            children[Child.SERVICE_ACCOUNT] = ObservedChild(ChildState.CURRENT)
+        children |= dict.fromkeys(left_alone(dataflow), ObservedChild(ChildState.CURRENT))
         pods, token = self._pods(key, now), keys[CONTROL_TOKEN] if keys is not None else None
         client, runtime, error = self._runtime(key, token, pods, memo, now)
         credentials, account = dataflow.checkpoint.credentials_secret, dataflow.service_account
@@ -117,6 +118,7 @@ class Observer:
             claim_kind=claim_kind,
             credentials_missing=None if self._exists("Secret", key, credentials) else credentials,
             account_missing=None if self._exists("ServiceAccount", key, account) else account,
+            restore_problem=restore_problem,
             refusals=memo.refusals,
             render_error=next(iter(errors.values()), ""),
             unrenderable=frozenset(errors),
@@ -159,12 +161,12 @@ class Observer:
         """The client of the control API, and its response or the reason for which there is none."""
         driver = next((pod for pod in pods if pod.is_driver), None)
         if token is None:
-            return None, None, "there is no token for it"
+            return None, None, NO_TOKEN
         if driver is None:
-            return None, None, "there is no driver's pod"
+            return None, None, NO_POD
         address = self.address(key, driver.ip)
         if address is None:
-            return None, None, "its pod has no address yet"
+            return None, None, NO_ADDRESS
         client = self.connect(address, token)
         return client, *_request(client, driver, memo, now)
 

@@ -15,6 +15,7 @@ from binshift_operator import events, status_codec
 from binshift_operator.actor import ActionFailure, Actor, describe, is_permanent
 from binshift_operator.children import next_attempt
 from binshift_operator.decide import Decision, decide
+from binshift_operator.decide.restoring import with_known_location
 from binshift_operator.errors import Changed, NotThere, Unreachable
 from binshift_operator.kube import Kube, Object
 from binshift_operator.memo import Memo, cache
@@ -25,6 +26,7 @@ from binshift_operator.model.situation import Timeouts
 from binshift_operator.model.specification import Dataflow, parse, parse_invalid
 from binshift_operator.model.status import Status
 from binshift_operator.observe import Observation, Observer
+from binshift_operator.served import find_served
 from binshift_operator.status import EventRecord, transitions
 
 log = logging.getLogger(__name__)
@@ -86,13 +88,13 @@ class Reconciler:
         """
         if self._is_as_it_was(namespace, name):
             return Result(self.timeouts.load_seconds)
-        found = self._read(namespace, name)
+        found = find_served(self.kube, self.selector, namespace, name)
         if found is None or "deletionTimestamp" in found["metadata"]:
             self._forget(namespace, name)
             return Result()
         before = status_codec.decode(found.get("status") or {})
         try:
-            dataflow = parse(found)
+            dataflow = with_known_location(parse(found), before)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             # Only here is such an error the user's; anywhere else it is the operator's own.
             why = f"the spec lacks {error}" if isinstance(error, KeyError) else str(error)
@@ -113,12 +115,6 @@ class Reconciler:
             return False
         decision = self._decide_on(self.observer.observe_runtime(seen, memo), status, memo)
         return decision.is_settled and decision.status.autoscaling == status.autoscaling
-
-    def _read(self, namespace: str, name: str) -> Object | None:
-        """The dataflow, if it exists and the API server finds that it matches the selector."""
-        if not self.selector:
-            return self.kube.get(KIND, namespace, name)
-        return next(iter(self.kube.list(KIND, namespace, self.selector, f"metadata.name={name}")), None)
 
     def _reconcile(self, dataflow: Dataflow, found: Object, before: Status) -> Result:
         memo = self._memo(dataflow.key)

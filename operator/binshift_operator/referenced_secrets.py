@@ -25,13 +25,13 @@ from binshift_operator.model.specification import Dataflow
 log = logging.getLogger(__name__)
 
 
-def with_secrets_hash(dataflow: Dataflow, keys: Mapping[str, str], kube: Kube, memo: Memo) -> Dataflow:
-    """The dataflow with the hash of its Secrets, if it restarts when they change.
+def with_secrets_hash(dataflow: Dataflow, keys: Mapping[str, str] | None, kube: Kube, memo: Memo) -> Dataflow:
+    """The dataflow with the hash of its Secrets, if it restarts when they change, and its own keys exist.
 
     Raises:
         OperatorError: the API server does not answer.
     """
-    if not dataflow.restarts_on_secret_change:
+    if keys is None or not dataflow.restarts_on_secret_change:
         return dataflow
     found = {name: _content(kube, dataflow.key.namespace, name) for name in secret_names(dataflow)}
     if any(each is None for each in found.values()):

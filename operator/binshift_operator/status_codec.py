@@ -1,21 +1,22 @@
 """The status as JSON: written for users and for `kubectl wait`, and read back by the next reconciliation.
 
-One table for each kind of object gives the name of every field and how to write and read its value. Unknown values are left out. The
-status may have been edited by any client with the rights to do so: one that cannot be parsed counts as empty.
+The status may have been edited by any client with the rights to do so: one that cannot be parsed counts as empty.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final
 
 from binshift_operator.children.metadata import selector_text
+from binshift_operator.json_records import Field, Record
 from binshift_operator.model.autoscaling import AutoscalingStatus, Scale
 from binshift_operator.model.names import EXECUTOR, DataflowKey
 from binshift_operator.model.observed import REVISIONS
 from binshift_operator.model.reasons import ScalingReason
+from binshift_operator.model.snapshot_spec import RestoreFrom
 from binshift_operator.model.status import (
     Awaiting,
     Condition,
@@ -32,7 +33,6 @@ from binshift_operator.model.status import (
 
 SLOT_MAX: Final = 999_999
 TRUTH: Final = {True: "True", False: "False", None: "Unknown"}
-Value = TypeVar("Value")
 
 
 def format_time(seconds: float) -> str:
@@ -76,34 +76,6 @@ def parse_slots(text: str) -> frozenset[int]:
             raise ValueError(f"there is no slot {last or first}")
         found |= set(range(int(first), int(last or first) + 1))
     return frozenset(found)
-
-
-class Field(NamedTuple):
-    """A field: its attribute and its name in JSON, how to read and write its value, and whether an empty value is left out."""
-
-    attribute: str
-    name: str
-    read: Callable[[Any], Any]
-    write: Callable[[Any], Any] = lambda value: value
-    omit_empty: bool = False
-
-
-@dataclass(frozen=True)
-class Record(Generic[Value]):
-    """The fields of one kind of object."""
-
-    kind: Callable[..., Value]
-    fields: tuple[Field, ...]
-
-    def write(self, value: Value) -> dict[str, Any]:
-        """Its JSON; what is unknown (None) is left out."""
-        values = ((field, getattr(value, field.attribute)) for field in self.fields)
-        return {f.name: f.write(each) for f, each in values if each is not None and (each or not f.omit_empty)}
-
-    def read(self, found: Mapping[str, Any]) -> Value:
-        """The object in its JSON; what is missing has its default."""
-        known = ((field, found.get(field.name)) for field in self.fields)
-        return self.kind(**{field.attribute: field.read(each) for field, each in known if each is not None})
 
 
 def _time(attribute: str, name: str) -> Field:
@@ -159,6 +131,7 @@ ROLLOUT: Final = Record(
         Field("leaving_nodes", "leavingNodes", lambda names: tuple(map(str, names)), list, omit_empty=True),
     ),
 )
+RESTORED: Final = Record(RestoreFrom, (Field("location", "location", str), Field("snapshot", "snapshot", str)))
 SCALE: Final = Record(
     Scale,
     (Field("before", "from", int), Field("after", "to", int), _time("at", "at"), Field("message", "message", str)),
@@ -230,6 +203,7 @@ STATUS: Final = Record(
         Field("rollout", "rollout", ROLLOUT.read, ROLLOUT.write),
         Field("autoscaling", "autoscaling", AUTOSCALING.read, AUTOSCALING.write),
         _list("hotKeys", HOT_KEY.read, HOT_KEY.write, omit_empty=True)._replace(attribute="hot_keys"),
+        Field("restored", "restoreFrom", RESTORED.read, RESTORED.write),
         Field("waiting", "waiting", _read_waiting, _write_waiting, omit_empty=True),
         Field("migration", "migration", _read_migration, _write_migration),
         _list("history", _read_migration, _write_migration, omit_empty=True),

@@ -1,4 +1,4 @@
-"""Kopf's event handlers: an event adds its dataflow to the work queue, and does nothing else.
+"""Kopf's event handlers: an event adds its object to a work queue, and does nothing else.
 
 Only `kopf.on.event` is used: other handlers, timers and daemons would add finalizers and annotations to users' objects, and a finalizer
 blocks deletion while the operator is down. A test enforces this.
@@ -7,6 +7,7 @@ blocks deletion while the operator is down. A test enforces this.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -19,9 +20,12 @@ from binshift_operator.model.names import (
     LABEL_INSTANCE,
     LABEL_MANAGED_BY,
     PLURAL,
+    SNAPSHOT_PLURAL,
     VERSION,
 )
 from binshift_operator.model.node_taints import Taints, going_taints
+from binshift_operator.snapshot_codec import is_unfinished
+from binshift_operator.snapshot_schedules import has_schedule
 from binshift_operator.work_queue import ObjectKey
 
 PREFIX = f"operator.{GROUP}"
@@ -39,19 +43,45 @@ CHILD_LABELS = {LABEL_MANAGED_BY: FIELD_MANAGER}
 """The label of all children."""
 
 
-def registry(
-    on_event: Callable[[ObjectKey], None], selector: str = "", on_node: Callable[[str, Taints], None] | None = None
-) -> kopf.OperatorRegistry:
-    """The handlers; each calls ``on_event`` with the dataflow of the event.
+def _ignore(key: ObjectKey) -> None:
+    """Do nothing."""
 
-    ``selector``: label selector of the watched dataflows. ``on_node``: called with each node of an event, and the taints by which it is about
-    to go; None: nodes are not watched. A watch without the right to it would end the process.
+
+@dataclass(frozen=True, slots=True)
+class Listeners:
+    """What is called with the name of an object after an event.
+
+    Attributes:
+        dataflow: with a dataflow, after an event about it or one of its children.
+        schedule: with a dataflow whose schedule of snapshots may have changed.
+        snapshot: with a snapshot that is new, or was found at the start of a watch, and has not ended.
+        node: with each node of an event, and the taints by which it is about to go; None: nodes are not watched. A watch without the
+            right to it would end the process.
     """
+
+    dataflow: Callable[[ObjectKey], None]
+    schedule: Callable[[ObjectKey], None] = _ignore
+    snapshot: Callable[[ObjectKey], None] = _ignore
+    node: Callable[[str, Taints], None] | None = None
+
+    async def on_snapshot_event(self, namespace: str | None, name: str | None, type: Any, body: Any, **_: Any) -> None:
+        """React to an event about a snapshot: its spec never changes, and its status is the operator's own."""
+        if type in (None, "ADDED") and is_unfinished(body):
+            self.snapshot((namespace or "", name or ""))
+
+    async def on_node_event(self, name: str | None, spec: Any, type: Any, **_: Any) -> None:
+        """React to an event about a node."""
+        if self.node is not None:
+            self.node(name or "", () if type == "DELETED" else going_taints(spec))
+
+
+def registry(on: Listeners, selector: str = "") -> kopf.OperatorRegistry:
+    """The handlers. ``selector``: label selector of the watched dataflows."""
     handlers = kopf.OperatorRegistry()
     known: dict[str, tuple[int, bool, str]] = {}
 
     async def on_dataflow_event(
-        namespace: str | None, name: str | None, uid: str | None, meta: Any, type: Any, **_: Any
+        namespace: str | None, name: str | None, uid: str | None, meta: Any, type: Any, body: Any, **_: Any
     ) -> None:
         # The operator's own status updates are events, too: reacting to them would reconcile forever.
         paused = str((meta.get("annotations") or {}).get(ANNOTATION_PAUSED))
@@ -61,19 +91,18 @@ def registry(
         known[uid or ""] = version
         if type == "DELETED":
             del known[uid or ""]
-        on_event((namespace or "", name or ""))
+        on.dataflow((namespace or "", name or ""))
+        if has_schedule(body):
+            on.schedule((namespace or "", name or ""))
 
     async def on_child_event(namespace: str | None, labels: Any, **_: Any) -> None:
         if LABEL_INSTANCE in labels:
-            on_event((namespace or "", labels[LABEL_INSTANCE]))
-
-    async def on_node_event(name: str | None, spec: Any, type: Any, **_: Any) -> None:
-        if on_node is not None:
-            on_node(name or "", () if type == "DELETED" else going_taints(spec))
+            on.dataflow((namespace or "", labels[LABEL_INSTANCE]))
 
     kopf.on.event(GROUP, VERSION, PLURAL, id="dataflow", registry=handlers)(on_dataflow_event)
-    if on_node is not None:
-        kopf.on.event("", "v1", "nodes", id="nodes", registry=handlers)(on_node_event)
+    kopf.on.event(GROUP, VERSION, SNAPSHOT_PLURAL, id="snapshot", registry=handlers)(on.on_snapshot_event)
+    if on.node is not None:
+        kopf.on.event("", "v1", "nodes", id="nodes", registry=handlers)(on.on_node_event)
     for resource in CHILDREN:
         kopf.on.event(resource, id=resource, labels=CHILD_LABELS, registry=handlers)(on_child_event)
     kopf.on.startup(id="configure", registry=handlers)(partial(configure, selector=selector))

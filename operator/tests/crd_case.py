@@ -60,3 +60,31 @@ AUTOSCALING: Final = (
     ),
 )
 """Likewise; one of them is accepted."""
+
+SCHEDULE: Final = {"every": "1h30m", "keep": 24, "location": "s3://backups/clicks"}
+"""Every field of a schedule of snapshots."""
+
+SNAPSHOTS: Final = (
+    Case("snapshots on the claim", {"spec.snapshots": {**SCHEDULE, "location": "/checkpoint/backups"}}),
+    Case("snapshots without a number to keep", {"spec.snapshots": {"every": "1h"}}, "keep", schema=True),
+    Case("snapshots of which none is kept", {"spec.snapshots": {**SCHEDULE, "keep": 0}}, "keep", schema=True),
+    Case("snapshots every second", {"spec.snapshots": {**SCHEDULE, "every": "1s"}}, "1m to 720h"),
+    Case(
+        "snapshots in a local folder", {"spec.snapshots": {**SCHEDULE, "location": "backups"}}, "location", schema=True
+    ),
+    Case("snapshots above a folder", {"spec.snapshots": {**SCHEDULE, "location": "/a/../b"}}, "location", schema=True),
+    Case("a checkpoint that begins with a location", {"spec.checkpoint.restoreFrom": {"location": "/checkpoint/a/b"}}),
+    Case("a checkpoint that begins with a snapshot", {"spec.checkpoint.restoreFrom": {"snapshot": "clicks-1"}}),
+    Case("a checkpoint that begins with nothing", {"spec.checkpoint.restoreFrom": {}}, "exactly one of restoreFrom"),
+    Case(
+        "a checkpoint that begins twice",
+        {"spec.checkpoint.restoreFrom": {"snapshot": "a", "location": "/b"}},
+        "exactly one of restoreFrom",
+    ),
+    Case(
+        "a bucket to begin with", {"spec.checkpoint.restoreFrom": {"location": "s3://bucket"}}, "location", schema=True
+    ),
+    Case("a beginning in Spark conf", {"spec.sparkConf": {"spark.binshift.restoreFrom": "/a"}}, "this key is set by"),
+    Case("a dotted snapshot", {"spec.checkpoint.restoreFrom": {"snapshot": "a.b"}}, "snapshot", schema=True),
+)
+"""Likewise; some are accepted."""

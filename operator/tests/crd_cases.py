@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from typing import Any, Final
 
-from crd_case import AUTOSCALED, AUTOSCALING, DURATIONS, Case
+from crd_case import AUTOSCALED, AUTOSCALING, DURATIONS, SCHEDULE, SNAPSHOTS, Case
 
 BASE: Final[dict[str, Any]] = {
     "apiVersion": "binshift.dev/v1alpha1",
@@ -53,7 +53,12 @@ FULL = {
         {"name": "LEVEL", "value": "info"},
         {"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "db", "key": "password"}}},
     ],
-    "spec.checkpoint": {"location": "s3://bucket/clicks", "credentialsSecret": "s3"},
+    "spec.checkpoint": {
+        "location": "s3://bucket/clicks",
+        "credentialsSecret": "s3",
+        "restoreFrom": {"location": "s3://backups/clicks/1"},
+    },
+    "spec.snapshots": SCHEDULE,
     "spec.migration": {
         "strategy": "Batched",
         "batchSize": 8,
@@ -141,6 +146,7 @@ CREATED: Final = [
     Case("a batch of no bins", {"spec.migration": {"batchSize": 0}}, "batchSize", schema=True),
     *DURATIONS,
     *AUTOSCALING,
+    *SNAPSHOTS,
     Case("an unknown end of a time-out", {"spec.migration": {"onTimeout": "Panic"}}, "onTimeout", schema=True),
     Case("a name of 41 characters", {"metadata.name": "a" * 41}, "at most 40 characters"),
     Case("a name with a dot", {"metadata.name": "a.b"}, "begin with a letter and have no dots"),
@@ -222,6 +228,7 @@ EDITED: Final = [
     Case("more replicas", {"spec.replicas": 5}),
     Case("another image", {"spec.image": "example/clicks:2"}),
     Case("another strategy", {"spec.migration": {"strategy": "Fluid"}}),
+    Case("another beginning", {"spec.checkpoint.restoreFrom": {"snapshot": "a"}}),
     Case("other credentials", S3 | {"spec.checkpoint.credentialsSecret": "new"}, before=S3),
     Case("the default number of bins, written out", {"spec.bins": 4096}),
     Case("other bins", {"spec.bins": 1024}, "fixed for the life of a checkpoint"),

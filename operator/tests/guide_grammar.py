@@ -16,12 +16,12 @@ from typing import Any
 import jsonschema
 from crd_cases import BASE
 from guide_commands import problems_of_binshift, problems_of_plugin
+from guide_resources import RESOURCES, Resource, field_at
 from guides import ROOT
-from test_crd import SCHEMA, validate
+from test_crd import validate
 
 from binshift.ports import Ports
 from binshift_operator.model import names
-from binshift_operator.model.status import ConditionType, Phase
 
 SELECTING = {"--selector", "--field-selector", "--namespace", "--all-namespaces", "--output", "--watch"}
 VERBS: Mapping[str, set[str]] = {
@@ -35,6 +35,7 @@ VERBS: Mapping[str, set[str]] = {
     "exec": {"--container", "--namespace"},
     "explain": set(),
     "get": SELECTING | {"--raw"},
+    "label": {"--namespace"},
     "logs": {"--container", "--tail", "--previous", "--namespace"},
     "port-forward": set(),
     "patch": {"--type", "--patch", "--namespace"},
@@ -59,13 +60,15 @@ HELM: Mapping[str, set[str]] = {
     "rollback": {"--wait"},
     "test": set(),
 }
-DATAFLOWS = {"sdf", names.KIND.lower(), names.PLURAL}
 OTHERS = {
     *("cm", "deployment", "events", "nodes", "pdb", "pod", "pods", "pvc", "resourcequota"),
     *("secret", "secrets", "sts", "svc"),
 }
 CONTAINERS = {names.DRIVER, names.MASTER, names.WORKER}
-LABELS = {names.LABEL_INSTANCE, names.LABEL_MANAGED_BY, names.LABEL_COMPONENT, names.LABEL_UID, names.LABEL_NAME}
+LABELS = {
+    *(names.LABEL_INSTANCE, names.LABEL_MANAGED_BY, names.LABEL_COMPONENT, names.LABEL_UID, names.LABEL_NAME),
+    *(names.LABEL_DATAFLOW, names.LABEL_PERIODIC),
+}
 OUTPUTS = {"wide", "json", "yaml", "name"}
 POD = re.compile(r"(minimal|NAME)-(driver-0|executor-\d+)|verify|deployment/binshift-operator")
 VALUES = json.loads((ROOT / "charts" / "binshift" / "values.schema.json").read_text(encoding="utf-8"))
@@ -93,22 +96,6 @@ def split(arguments: Sequence[str]) -> tuple[list[str], list[tuple[str, str]]]:
             options.append((name, arguments[place] if place < len(arguments) else ""))
             place += 1
     return given, options
-
-
-def field_at(path: str, schema: Mapping[str, Any] = SCHEMA) -> Mapping[str, Any] | None:
-    """The schema of a field such as ``.status.history[0].reason``; None if there is no such field."""
-    place: Any = schema
-    for name in re.findall(r"\w+|\[\d*\*?\]|\[\?.*?\)\]", path):
-        if name.startswith("["):
-            place = place.get("items")
-        elif place is SCHEMA and name == "metadata":
-            return {}
-        else:
-            place = (place.get("properties") or {}).get(name, place.get("additionalProperties"))
-        if not isinstance(place, Mapping):
-            return None
-    found: Mapping[str, Any] = place
-    return found
 
 
 def value_at(path: str) -> Mapping[str, Any] | None:
@@ -139,17 +126,20 @@ def _kubectl(arguments: Sequence[str]) -> Iterator[str]:
     verb, *rest = given
     yield from (f"kubectl {verb} has no {name}" for name, _ in options if name not in VERBS[verb])
     kinds = _kinds(verb, rest)
-    yield from (f"there is no kind {kind}" for kind in kinds - DATAFLOWS - OTHERS)
+    yield from (f"there is no kind {kind}" for kind in kinds - RESOURCES.keys() - OTHERS)
+    resource = next((RESOURCES[kind] for kind in sorted(kinds) if kind in RESOURCES), None)
     if verb in ("logs", "exec", "port-forward") and not POD.fullmatch(rest[0]):
         yield f"{rest[0]} is no pod"
     if verb == "port-forward" and {int(port) for port in rest[1:]} - set(dataclasses.astuple(Ports())):
         yield f"no port of a dataflow is {rest[1:]}"
     if verb == "annotate" and re.sub("=.*|-$", "", rest[1]) != names.ANNOTATION_PAUSED:
         yield f"there is no annotation {rest[1]}"
-    if verb == "explain" and field_at(rest[0].partition(".")[2]) is None:
+    if verb == "label" and re.sub("=.*|-$", "", rest[1]) not in LABELS:
+        yield f"there is no label {rest[1]}"
+    if verb == "explain" and (resource is None or field_at(rest[0].partition(".")[2], resource) is None):
         yield f"there is no field {rest[0]}"
     for name, value in options:
-        yield from _option(name, value, verb, bool(kinds & DATAFLOWS))
+        yield from _option(name, value, verb, resource)
     yield from problems(inner) if inner else ()
 
 
@@ -159,16 +149,16 @@ def _parted(arguments: Sequence[str]) -> tuple[list[str], str, list[str]]:
 
 
 def _kinds(verb: str, rest: Sequence[str]) -> set[str]:
-    if verb in ("annotate", "get", "describe", "delete", "wait", "scale", "patch") and rest:
+    if verb in ("annotate", "get", "describe", "delete", "label", "wait", "scale", "patch") and rest:
         return {each.partition("/")[0] for each in rest[0].split(",")}
     return {rest[0].partition(".")[0]} if verb == "explain" else {"nodes"} if verb == "taint" else set()
 
 
-def _option(name: str, value: str, verb: str, of_dataflow: bool) -> Iterator[str]:
+def _option(name: str, value: str, verb: str, resource: Resource | None) -> Iterator[str]:
     if name == "--for" and verb == "wait":
-        yield from _awaited(value, of_dataflow)
+        yield from _awaited(value, resource)
     elif name == "--output" and value.startswith("jsonpath="):
-        yield from _path(value.removeprefix("jsonpath="), of_dataflow)
+        yield from _path(value.removeprefix("jsonpath="), resource)
     elif name == "--output" and value not in OUTPUTS:
         yield f"there is no output {value}"
     elif name == "--patch":
@@ -183,26 +173,25 @@ def _option(name: str, value: str, verb: str, of_dataflow: bool) -> Iterator[str
         yield f"nothing answers at {value}"
 
 
-def _awaited(value: str, of_dataflow: bool) -> Iterator[str]:
+def _awaited(value: str, resource: Resource | None) -> Iterator[str]:
     how, _, what = value.partition("=")
     if how == "condition":
-        known = {each.value for each in ConditionType}
-        if of_dataflow and what.partition("=")[0] not in known:
+        if resource is not None and what.partition("=")[0] not in resource.conditions:
             yield f"there is no condition {what}"
     elif how == "jsonpath":
         path, _, wanted = what.partition("}")
-        yield from _path(path + "}", of_dataflow)
-        if path == "{.status.phase" and of_dataflow and wanted.removeprefix("=") not in {each.value for each in Phase}:
+        yield from _path(path + "}", resource)
+        if path == "{.status.phase" and resource is not None and wanted.removeprefix("=") not in resource.phases:
             yield f"there is no phase {wanted}"
     else:
         yield f"no condition or field allows to wait for {value}"
 
 
-def _path(template: str, of_dataflow: bool) -> Iterator[str]:
+def _path(template: str, resource: Resource | None) -> Iterator[str]:
     key = re.fullmatch(r"\{\.data\.([\w-]+)\}", template)
     if key and key[1] not in names.KEYS:
         yield f"no Secret has the key {key[1]}"
-    if of_dataflow and field_at(template.strip("{}")) is None:
+    if resource is not None and field_at(template.strip("{}"), resource) is None:
         yield f"there is no field {template}"
 
 

@@ -13,7 +13,13 @@ from sim_cluster import NAME, NS, SDF, SimCluster
 from spec_edits import Edit
 
 from binshift_operator.children.comparison import ANNOTATION_APPLIED
-from binshift_operator.model.names import ANNOTATION_DATAFLOW, ANNOTATION_KEYS, ANNOTATION_SPEC, Child
+from binshift_operator.model.names import (
+    ANNOTATION_DATAFLOW,
+    ANNOTATION_KEYS,
+    ANNOTATION_SPEC,
+    SNAPSHOT_KIND,
+    Child,
+)
 
 TICKS_MAX = 150
 NOT_IN_PLACE = ("InvalidSpec",)
@@ -59,7 +65,7 @@ class Editor:
         return found
 
     def lend(self, spec: Mapping[str, Any]) -> None:
-        """The Secret with the credentials that a spec names, and its ServiceAccount."""
+        """The Secret with the credentials that a spec names, its ServiceAccount, and the snapshot that it begins with."""
         named = {
             "Secret": spec["checkpoint"].get("credentialsSecret"),
             "ServiceAccount": spec.get("serviceAccountName"),
@@ -67,6 +73,12 @@ class Editor:
         for kind, name in named.items():
             if name and (kind, NS, name) not in self.cluster.server.objects:
                 self.cluster.server.put(kind, {"kind": kind, "metadata": {"name": name, "namespace": NS}, "data": {}})
+
+        snapshot = (spec["checkpoint"].get("restoreFrom") or {}).get("snapshot")
+        if snapshot and (SNAPSHOT_KIND, NS, snapshot) not in self.cluster.server.objects:
+            meta = {"name": snapshot, "namespace": NS, "creationTimestamp": "2023-11-14T22:13:20Z"}
+            found = {"metadata": meta, "spec": {"dataflow": NAME}, "status": complete_status(snapshot)}
+            self.cluster.server.put(SNAPSHOT_KIND, {"kind": SNAPSHOT_KIND, **found})
 
     def edit(self, edit: Edit) -> bool:
         """Whether the API server lets it pass; what it refuses changes nothing."""
@@ -160,9 +172,14 @@ class Editor:
             for (kind, _, name), each in objects.items()
             if kind == "ServiceAccount" and not each["metadata"].get("ownerReferences")
         }
-        found = {(kind, name) for kind, _, name in objects if kind not in ("Event", "Secret")}
+        found = {(kind, name) for kind, _, name in objects if kind not in ("Event", "Secret", SNAPSHOT_KIND)}
         keys = {(kind, name) for kind, _, name in self.cluster.server.objects if name == f"{NAME}-keys"}
         return sorted(name for _, name in (found | keys) - theirs)
+
+
+def complete_status(name: str) -> dict[str, Any]:
+    """The status of a snapshot that is complete."""
+    return {"phase": "Complete", "epoch": 9, "location": f"s3a://backups/{name}"}
 
 
 def outdated(pods: Iterable[Mapping[str, Any]], wanted: Mapping[str, str]) -> list[str]:

@@ -21,7 +21,7 @@ from binshift_operator.children import (
     render_secret,
     with_applied_hash,
 )
-from binshift_operator.children.spark_conf import checkpoint_directory, format_properties, spark_conf
+from binshift_operator.children.spark_conf import format_properties, spark_conf
 from binshift_operator.model.names import KEYS, Child
 from binshift_operator.model.observed import ChildState
 from binshift_operator.model.specification import Dataflow, parse, restart_hash
@@ -148,13 +148,6 @@ def test_ingress() -> None:
     assert operator["from"][0]["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "binshift-system"}
     assert [each["port"] for each in operator["ports"]] == [7400]
     assert health == {"ports": [{"protocol": "TCP", "port": 7401}]}
-
-
-def test_checkpoint_directory() -> None:
-    """A claim is a path, by default named after the dataflow; a location is a Hadoop URL."""
-    assert checkpoint_directory(dataflow()) == "/checkpoint/clicks"
-    assert checkpoint_directory(dataflow({"spec.checkpoint.path": "a/b"})) == "/checkpoint/a/b"
-    assert checkpoint_directory(dataflow(S3)) == "s3a://bucket/clicks"
 
 
 def test_users_spark_conf_wins() -> None:

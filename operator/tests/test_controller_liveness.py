@@ -147,7 +147,7 @@ def test_threads_that_ended_are_reported() -> None:
         assert running.liveness_problem() == ""
         queue.shut_down()
         running._threads[0].join(30)
-        assert running.liveness_problem() == "threads dead: reconcile-0"
+        assert running.liveness_problem() == "threads dead: dataflow-0"
     finally:
         running.stop()
 

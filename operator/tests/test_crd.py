@@ -18,6 +18,7 @@ from binshift_operator.model import names
 from binshift_operator.model.autoscaling import AutoscalingStatus, Scale
 from binshift_operator.model.names import DataflowKey
 from binshift_operator.model.reasons import ScalingReason
+from binshift_operator.model.snapshot_spec import RestoreFrom
 from binshift_operator.model.specification import DEFAULTS, LIVE, MigrationPolicy, parse
 from binshift_operator.model.status import (
     Awaiting,
@@ -89,9 +90,9 @@ def test_names_are_those_of_the_operator() -> None:
 
 
 def test_chart_has_the_same() -> None:
-    """The chart's copy of the definition is the definition."""
-    copy = ROOT / "charts" / "binshift" / "crds" / "streamingdataflows.yaml"
-    assert copy.read_bytes() == (ROOT / "crds" / "streamingdataflows.yaml").read_bytes()
+    """The chart's copies of the definitions are the definitions."""
+    ours, copies = (sorted(folder.iterdir()) for folder in (ROOT / "crds", ROOT / "charts" / "binshift" / "crds"))
+    assert [(each.name, each.read_bytes()) for each in ours] == [(each.name, each.read_bytes()) for each in copies]
 
 
 def test_every_field_is_described() -> None:
@@ -185,6 +186,7 @@ FULL_STATUS = Status(
     {2: 1e9, 4: 1e9, 5: 1e9}, "0123456789abcdef", Moving(7002, 1e9), "0.1.0", RolloutStatus(1, 4),
     AutoscalingStatus(3, 4, ScalingReason.LOAD, "why", 5, ScalingReason.MAX_REPLICAS, Scale(3, 4, 1e9, "how")),
     (HotKey("op0", "alice", 63, 7, 1),),
+    RestoreFrom("s3a://backups/a", "a"),
 )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from binshift_operator import driver_client
 from binshift_operator.driver_client import DriverClient, parse_runtime
 from binshift_operator.errors import Changed, Forbidden, Invalid, NotThere, Unreachable
 from binshift_operator.model.observed import RunState
+from binshift_operator.model.snapshots import ObservedSnapshot, SnapshotPhase
 from binshift_operator.model.specification import parse
 
 
@@ -29,6 +30,8 @@ class FakeDriver:
         self.requests.append(request)
         if isinstance(self.answer, Exception):
             raise self.answer
+        if self.status == 204:
+            return httpx2.Response(204, stream=httpx2.ByteStream(b""))
         return httpx2.Response(self.status, stream=httpx2.ByteStream(json.dumps(self.answer).encode()))
 
 
@@ -51,6 +54,43 @@ def test_target_is_sent_whole(monkeypatch: pytest.MonkeyPatch) -> None:
         "latencyTargetSeconds": 1.0,
     }
     assert "secret-token" not in repr(control)
+
+
+SNAPSHOT = {
+    "name": "first", "location": "s3a://b/first", "state": "Copying", "reason": "", "epoch": 41, "files": 7, "bytes": 900,
+    "copiedFiles": 3, "copiedBytes": 400, "startedAt": "2001-09-09T01:46:40.5Z", "finishedAt": None,
+}  # fmt: skip
+
+
+def test_snapshots_are_requested_and_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request names the snapshot and its location, and the report has its figures."""
+    driver, control = FakeDriver(monkeypatch, SNAPSHOT), DriverClient("http://driver", "t")
+    found = control.put_snapshot("first", "s3a://b/first")
+    assert found == control.snapshot("first")
+    assert found == ObservedSnapshot("s3a://b/first", SnapshotPhase.COPYING, "", 41, 7, 900, 400, 1e9)
+    assert [(each.method, each.url.path) for each in driver.requests] == [
+        ("PUT", "/v1/snapshots/first"),
+        ("GET", "/v1/snapshots/first"),
+    ]
+    assert json.loads(driver.requests[0].content) == {"location": "s3a://b/first"}
+
+
+def test_files_of_a_snapshot_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The location arrives as it is, whatever is in it, and the response has no content."""
+    driver = FakeDriver(monkeypatch, None, 204)
+    DriverClient("http://driver", "t").delete_snapshot("first", "s3a://b/a&b=c#d/e f")
+    assert (driver.requests[0].method, driver.requests[0].url.path) == ("DELETE", "/v1/snapshots/first")
+    assert driver.requests[0].url.params["location"] == "s3a://b/a&b=c#d/e f"
+
+
+@pytest.mark.parametrize(
+    "answer", [[], {}, {"state": "Copying"}, {**SNAPSHOT, "state": "Lost"}, {**SNAPSHOT, "bytes": "x"}]
+)
+def test_strange_report_is_no_report(monkeypatch: pytest.MonkeyPatch, answer: Any) -> None:
+    """What cannot be parsed counts as no response, and never as the end of a snapshot."""
+    FakeDriver(monkeypatch, answer)
+    with pytest.raises(Unreachable):
+        DriverClient("http://driver", "t").snapshot("first")
 
 
 @pytest.mark.parametrize(

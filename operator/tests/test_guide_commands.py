@@ -6,12 +6,14 @@ import ast
 import re
 from pathlib import Path
 
+import jsonschema
 import pytest
 import yaml
-from guide_grammar import CONTAINERS, field_at, problems, value_at
+from guide_grammar import CONTAINERS, problems, value_at
+from guide_resources import RESOURCES, SNAPSHOT, field_at
 from guides import FOLDER, GUIDES, ROOT, commands, lines, spans, tables, text
 from prometheus_client.registry import CollectorRegistry
-from test_crd import SPEC
+from test_crd import SPEC, closed
 
 from binshift.metrics import Observed, RuntimeMetrics
 from binshift_operator.metrics import OperatorMetrics
@@ -56,7 +58,7 @@ def exists(span: str) -> bool:
     if re.fullmatch(r"binshift_\w+", span):
         return span in METRICS
     if dotted and top in ("spec", "status"):
-        return field_at(span) is not None
+        return field_at(span) is not None or field_at(span, SNAPSHOT) is not None
     if dotted and top in SPEC:
         return field_at(f"spec.{span}") is not None
     if dotted and top in ("operator", "monitoring", "image"):
@@ -141,10 +143,23 @@ def test_pod_that_verifies_is_restricted() -> None:
     assert container["name"] not in CONTAINERS
 
 
+@pytest.mark.parametrize("name", ["snapshot.yaml", "clone.yaml"])
+def test_manifests_of_snapshots_are_accepted(name: str) -> None:
+    """The manifests of the guide about snapshots are valid, and the clone begins with the snapshot."""
+    made = yaml.safe_load((FOLDER / name).read_text(encoding="utf-8"))
+    jsonschema.validate(made, closed(RESOURCES[made["kind"].lower()].schema), cls=jsonschema.Draft4Validator)
+    snapshot = yaml.safe_load((FOLDER / "snapshot.yaml").read_text(encoding="utf-8"))
+    named = made["spec"].get("checkpoint", {"restoreFrom": {"snapshot": made["metadata"]["name"]}})
+    assert named["restoreFrom"]["snapshot"] == snapshot["metadata"]["name"]
+
+
 WRONG = [
     "kubectl scael sdf/minimal --replicas=3",
     "kubectl scale sdf/minimal --replica=3",
-    "kubectl get sdfs",
+    "kubectl get sdfss",
+    "kubectl get sdfs first -o jsonpath='{.status.replicas}'",
+    "kubectl wait sdfs/first --for=condition=Ready",
+    "kubectl label sdfs/first binshift.dev/weekly-",
     "kubectl get sdf minimal -o jsonpath='{.status.epochs}'",
     "kubectl wait sdf/minimal --for=condition=Redy",
     "kubectl wait sdf/minimal --for=jsonpath='{.status.phase}'=Suspend",

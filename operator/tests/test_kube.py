@@ -27,6 +27,7 @@ def test_long_lists_are_read_page_by_page() -> None:
 
 USED = {
     "StreamingDataflow": {"get", "list", "watch"},
+    "StreamingDataflowSnapshot": {"get", "list", "watch", "create", "delete"},
     "StatefulSet": {"get", "list", "watch", "create", "patch"},
     "Service": {"get", "create", "patch"},
     "ConfigMap": {"get", "create", "patch"},
@@ -48,5 +49,5 @@ def test_rights_are_those_that_are_used() -> None:
     for rule in rules:
         for resource in rule["resources"]:
             given.setdefault(resource, set()).update(rule["verbs"])
-    assert given.pop("streamingdataflows/status") == {"patch"}
+    assert given.pop("streamingdataflows/status") == given.pop("streamingdataflowsnapshots/status") == {"patch"}
     assert given == {kube.PATHS[kind][1]: verbs for kind, verbs in USED.items()}

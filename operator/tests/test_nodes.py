@@ -131,7 +131,9 @@ def test_a_new_process_knows_the_nodes_first() -> None:
 
 def events_of_nodes(cluster: NodeCluster, *given: tuple[str, dict[str, Any], str | None]) -> None:
     """Events as Kopf passes them on: name, spec and type."""
-    handlers = watching.registry(lambda key: None, "", cluster.on_node)._watching.get_all_handlers()
+    handlers = watching.registry(
+        watching.Listeners(lambda key: None, node=cluster.on_node)
+    )._watching.get_all_handlers()
     (handle,) = (handler.fn for handler in handlers if handler.id == "nodes")
 
     async def send() -> None:

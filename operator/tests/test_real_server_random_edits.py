@@ -18,6 +18,7 @@ import pytest
 from crd_cases import S3, changed
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lent_objects import lend
 from paper_pods import Paper
 from prometheus_client.registry import CollectorRegistry
 from sim_admission import admitted
@@ -64,7 +65,7 @@ class Edited:
         observer = Observer(self.kube, lambda *_: "", RenderContext(), time.time, self._connected)
         metrics = OperatorMetrics(CollectorRegistry())
         self.reconciler = Reconciler(self.kube, observer, Actor(self.kube), LIMITS, metrics, time.time, 5.0)
-        self.lend(spec)
+        lend(self.kube, namespace, spec)
         meta = {"name": self.name, "namespace": namespace}
         self.kube.create({**changed({}), "metadata": meta, "spec": spec})
 
@@ -79,13 +80,6 @@ class Edited:
         assert found is not None
         return found
 
-    def lend(self, spec: dict[str, Any]) -> None:
-        """The Secret with the credentials that a spec names."""
-        name = (spec.get("checkpoint") or {}).get("credentialsSecret")
-        if name and self.kube.get("Secret", self.namespace, name) is None:
-            meta = {"name": name, "namespace": self.namespace}
-            self.kube.create({"apiVersion": "v1", "kind": "Secret", "metadata": meta, "data": {}})
-
     def edit(self, edit: Edit) -> None:
         """As a user would; whether it is rejected must equal the simulated server's decision."""
         found = self.found
@@ -98,7 +92,7 @@ class Edited:
         made, wrong = admitted({**wanted, "metadata": {**found["metadata"]}}, found)
         if not wrong:
             try:
-                self.lend(made["spec"])
+                lend(self.kube, self.namespace, made["spec"])
             except OperatorError:
                 return None  # no object can have such a name
         status, answer = self.connection("PUT", path, {}, wanted, "application/json")

@@ -7,6 +7,7 @@ was made with the last spec at once. `test_real_server_random_edits` does the sa
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -22,6 +23,7 @@ from binshift.errors import BinshiftError
 from binshift_operator.children import RenderContext
 from binshift_operator.children.metadata import Manifest
 from binshift_operator.model.names import ANNOTATION_DATAFLOW, ANNOTATION_SPEC, Child
+from binshift_operator.model.snapshot_spec import RestoreFrom
 from binshift_operator.model.specification import parse
 
 SPECS = {"claim": BASE["spec"], "s3": changed(S3)["spec"]}
@@ -83,7 +85,11 @@ def manifests(spec: dict[str, Any]) -> dict[Child, Manifest]:
     """What is rendered of a spec."""
     made = kept(spec)
     made["metadata"] |= {"namespace": "default", "uid": "u", "generation": 1}
-    return render_all(parse(made), "keys", RenderContext())
+    dataflow = parse(made)
+    if dataflow.restore_from is not None and dataflow.restore_from.snapshot:
+        found = RestoreFrom(location=f"s3a://backups/{dataflow.restore_from.snapshot}")
+        dataflow = replace(dataflow, restore_from=found)
+    return render_all(dataflow, "keys", RenderContext())
 
 
 def effect(spec: dict[str, Any]) -> tuple[dict[Child, Manifest], *tuple[object, ...]]:
@@ -94,7 +100,7 @@ def effect(spec: dict[str, Any]) -> tuple[dict[Child, Manifest], *tuple[object, 
     made = kept(spec)
     made["metadata"] |= {"namespace": "default", "uid": "u", "generation": 1}
     dataflow = parse(made)
-    live = spec.get("rebalance"), dataflow.section("executor").get("maxSurge"), dataflow.autoscaling
+    live = spec.get("rebalance"), dataflow.section("executor").get("maxSurge"), dataflow.autoscaling, dataflow.snapshots
     return manifests(spec), dataflow.replicas, dataflow.suspend, dataflow.migration, live
 
 
@@ -122,6 +128,7 @@ DEEP: dict[str, Any] = {
     "driver": {"masterResources": {"requests": {"memory": "384Mi"}, "limits": {"memory": "512Mi"}}},
     "executor": {"storage": {"volumeClaimTemplate": {"spec": {"accessModes": ["ReadWriteOnce"]}}}},
     "autoscaling": {"mode": "Auto", "maxReplicas": 16},
+    "snapshots": {"every": "1h", "keep": 2},
 }
 """So that a field can be edited whose neighbours are needed."""
 
@@ -145,7 +152,9 @@ def works(base: dict[str, Any], edit: Edit) -> bool:
         assert kept[0] != kept[1], f"{edit} changes pods, and replaces none"
         assert classes[0] == classes[1] or hashes[0] != hashes[1], f"{edit} changes only a part of the whole"
     conf = [each[0][Child.SPARK_CONF]["data"] for each in (before, after)]
-    assert conf[0] == conf[1] or classes[0] != classes[1], f"{edit} changes Spark's conf, and restarts no driver"
+    starts_only = edit.place[:2] == ("checkpoint", "restoreFrom")
+    restarts = classes[0] != classes[1]
+    assert conf[0] == conf[1] or starts_only or restarts, f"{edit} changes Spark's conf, and restarts no driver"
     return before != after or hashes[0] != hashes[1]
 
 

@@ -19,10 +19,14 @@ HARMLESS = {"kopf.on.event", "kopf.on.startup", "kopf.on.login"}
 """Kopf's handlers that leave objects alone."""
 
 
-def woken() -> tuple[kopf.OperatorRegistry, list[tuple[str, str]]]:
-    """The registry, and whom it wakes."""
-    places: list[tuple[str, str]] = []
-    return watching.registry(places.append), places
+Names = list[tuple[str, str]]
+
+
+def woken() -> tuple[kopf.OperatorRegistry, tuple[Names, Names, Names]]:
+    """The registry, and whom it wakes: dataflows, schedules, snapshots."""
+    places: tuple[Names, Names, Names] = ([], [], [])
+    dataflows, schedules, snapshots = (each.append for each in places)
+    return watching.registry(watching.Listeners(dataflows, schedules, snapshots)), places
 
 
 def test_no_handler_needs_a_finalizer() -> None:
@@ -49,24 +53,43 @@ def test_no_source_writes_a_finalizer(path: Path) -> None:
 
 def test_events_wake_their_dataflow() -> None:
     """A dataflow is woken by an edit and by its end, not by its own status; an event of a pod wakes the one in its label."""
-    registry, places = woken()
+    registry, (places, schedules, _) = woken()
     handlers = {str(handler.id): handler.fn for handler in registry._watching.get_all_handlers()}
-    assert set(handlers) == {"dataflow", "pods", "statefulsets"}
+    assert set(handlers) == {"dataflow", "pods", "snapshot", "statefulsets"}
 
     async def send_events() -> None:
         for generation, kind in ((1, None), (1, "MODIFIED"), (2, "MODIFIED"), (2, "DELETED"), (2, "ADDED")):
             meta = {"generation": generation}
-            await call(handlers["dataflow"], namespace="ns", name="clicks", uid="u", meta=meta, type=kind, labels={})
+            body = {"spec": {"snapshots": {"every": "1h", "keep": 1}} if generation == 2 else {}}
+            given = {"namespace": "ns", "name": "clicks", "uid": "u", "meta": meta, "type": kind, "body": body}
+            await call(handlers["dataflow"], **given, labels={})
         await call(handlers["pods"], namespace="ns", name="x", labels={"app.kubernetes.io/instance": "views"})
         await call(handlers["pods"], namespace="ns", name="x", labels={})
 
     asyncio.run(send_events())
     assert places == [("ns", "clicks")] * 4 + [("ns", "views")]
+    assert schedules == [("ns", "clicks")] * 3
+
+
+def test_events_wake_a_snapshot() -> None:
+    """A snapshot is woken when it is new, or found by a watch that begins, unless it has ended; not by its own status."""
+    registry, (dataflows, _, snapshots) = woken()
+    handlers = {str(handler.id): handler.fn for handler in registry._watching.get_all_handlers()}
+    phases: tuple[dict[str, str], ...] = ({}, {"phase": "Copying"}, {"phase": "Complete"}, {"phase": "Failed"})
+
+    async def send_events() -> None:
+        for kind in ("ADDED", None, "MODIFIED", "DELETED"):
+            for status in phases:
+                await call(handlers["snapshot"], namespace="ns", name="first", type=kind, body={"status": status})
+
+    asyncio.run(send_events())
+    assert snapshots == [("ns", "first")] * 4
+    assert dataflows == []
 
 
 def test_nodes_are_watched_on_request() -> None:
     """Only with a callback, as a watch without the right would end the process; it needs no finalizer, and means no other kind of node."""
-    handlers = watching.registry(lambda key: None, "", lambda name, taints: None)
+    handlers = watching.registry(watching.Listeners(lambda key: None, node=lambda name, taints: None))
     (selector,) = (each.selector for each in handlers._watching.get_all_handlers() if each.id == "nodes")
     assert selector is not None
     assert selector.check(Resource("", "v1", "nodes", kind="Node"))

@@ -6,13 +6,14 @@ its manifest: they are decided each time. Nothing here decides when to apply a m
 
 from binshift_operator.children.comparison import compare, is_retry_due, next_attempt, with_applied_hash
 from binshift_operator.children.metadata import hash_keys, read_keys, render_secret
-from binshift_operator.children.rendering import RenderContext, render, with_replicas, with_unavailable
+from binshift_operator.children.rendering import RenderContext, left_alone, render, with_replicas, with_unavailable
 
 __all__ = [
     "RenderContext",
     "compare",
     "hash_keys",
     "is_retry_due",
+    "left_alone",
     "next_attempt",
     "read_keys",
     "render",

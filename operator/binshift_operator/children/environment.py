@@ -12,13 +12,13 @@ from typing import Any, TypeAlias
 from binshift_operator.children.metadata import PORTS
 from binshift_operator.children.spark_conf import (
     STATE_DIRECTORY,
-    checkpoint_directory,
     executor_memory,
     master_memory,
     task_slots,
 )
 from binshift_operator.children.user_template import spec_of
 from binshift_operator.model import names
+from binshift_operator.model.locations import checkpoint_directory
 from binshift_operator.model.names import Child, DataflowKey
 from binshift_operator.model.quantities import duration
 from binshift_operator.model.specification import Dataflow

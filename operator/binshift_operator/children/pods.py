@@ -12,10 +12,11 @@ from typing import Any
 from binshift import __version__
 from binshift_operator.children import environment, restricted
 from binshift_operator.children.metadata import PORTS, Manifest, labels, selector
-from binshift_operator.children.spark_conf import CLAIM_DIRECTORY, STATE_DIRECTORY, master_resources
+from binshift_operator.children.spark_conf import STATE_DIRECTORY, master_resources
 from binshift_operator.children.user_template import merge_template, spec_of
 from binshift_operator.model import names
 from binshift_operator.model.executor_class import dataflow_hash
+from binshift_operator.model.locations import CLAIM_DIRECTORY
 from binshift_operator.model.names import DRIVER, EXECUTOR, MASTER, WORKER, Child
 from binshift_operator.model.resources import resources
 from binshift_operator.model.specification import Dataflow

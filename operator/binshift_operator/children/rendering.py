@@ -45,6 +45,13 @@ def render(
     return found, errors
 
 
+def left_alone(dataflow: Dataflow) -> tuple[Child, ...]:
+    """The children that are not applied: the user's own ServiceAccount, and the conf while the location of its snapshot is unknown."""
+    account = (Child.SERVICE_ACCOUNT,) if dataflow.service_account is not None else ()
+    unknown = dataflow.restore_from is not None and not dataflow.restore_from.location
+    return (*account, Child.SPARK_CONF) if unknown else account
+
+
 def _recipes(
     dataflow: Dataflow, keys_hash: str | None, context: RenderContext
 ) -> Mapping[Child, Callable[[], Manifest]]:
@@ -65,8 +72,8 @@ def _recipes(
         Child.EXECUTOR_SERVICE: lambda: _service(key, EXECUTOR),
         Child.DISRUPTION_BUDGET: lambda: _disruption_budget(key),
     }
-    if dataflow.service_account is not None:
-        del plain[Child.SERVICE_ACCOUNT]
+    for each in left_alone(dataflow):
+        del plain[each]
     if keys_hash is None:
         return plain
     return {

@@ -13,22 +13,14 @@ from decimal import Decimal
 from typing import Any, Final
 
 from binshift import memory
+from binshift_operator.model.locations import checkpoint_directory, hadoop_url
 from binshift_operator.model.quantities import duration, quantity
 from binshift_operator.model.resources import limit_or_request, resources
 from binshift_operator.model.specification import DEFAULTS, Dataflow
 
 STATE_DIRECTORY = "/var/lib/binshift"
-CLAIM_DIRECTORY = "/checkpoint"
 MEMORY_DEFAULT = "2Gi"
 """For a container without memory resources, which only an object older than the CRD's rule can have."""
-
-
-def checkpoint_directory(dataflow: Dataflow) -> str:
-    """The checkpointLocation for the program: a path on the claim, or a location as a Hadoop URL."""
-    kept = dataflow.checkpoint
-    if kept.location is None:
-        return f"{CLAIM_DIRECTORY}/{kept.path}"
-    return "s3a://" + kept.location.partition("://")[2]
 
 
 def master_resources(dataflow: Dataflow) -> Mapping[str, Any]:
@@ -105,6 +97,8 @@ def spark_conf(dataflow: Dataflow) -> dict[str, str]:
     }
     if "maxEpoch" in dataflow.raw:
         ours["spark.binshift.maxEpoch"] = f"{duration(dataflow.raw['maxEpoch'])}s"
+    if dataflow.restore_from is not None and dataflow.restore_from.location:
+        ours["spark.binshift.restoreFrom"] = hadoop_url(dataflow.restore_from.location)
     sizes = {name: ours[name] for name in ("spark.driver.memory", "spark.executor.memory")}
     return {**ours, **dataflow.section("sparkConf"), **sizes}
 

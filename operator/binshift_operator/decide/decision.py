@@ -98,16 +98,30 @@ def _name_taken(situation: Situation) -> Step | None:
 
 
 def _blocked(situation: Situation) -> Step | None:
-    """Without its checkpoint or its ServiceAccount, a dataflow that does not run yet cannot start."""
+    """Without its checkpoint, its ServiceAccount or its snapshot, a dataflow that does not run yet cannot start."""
     observed = situation.observed
     if observed.driver is not None or situation.dataflow.suspend or situation.has_finished:
         return None
     unusable = _checkpoint_problem(situation)
     problem = unusable or _service_account_problem(observed)
     if problem is None:
-        return None
+        return _awaits_snapshot(observed)
     reason = ProgressingReason.CHECKPOINT if unusable else ProgressingReason.SPEC
     return Step(reason, problem[1], actions=drift.plain_children(observed), degraded=problem)
+
+
+def _awaits_snapshot(observed: ObservedState) -> Step | None:
+    """Started without its snapshot, the program would begin with no state."""
+    problem = observed.restore_problem
+    if problem is None:
+        return None
+    actions = drift.plain_children(observed)
+    return Step(ProgressingReason.SNAPSHOT, problem.message, actions=actions, degraded=_snapshot_problem(observed))
+
+
+def _snapshot_problem(observed: ObservedState) -> Problem | None:
+    problem = observed.restore_problem
+    return (DegradedReason.SNAPSHOT_UNUSABLE, problem.message) if problem is not None and problem.lasting else None
 
 
 def _secret_missing(situation: Situation) -> Step | None:
@@ -164,8 +178,9 @@ def _ended(situation: Situation) -> Step | None:
 
 def _run(situation: Situation) -> Step | None:
     step = workers.run(situation)
-    problem = step.degraded or _checkpoint_problem(situation) or _service_account_problem(situation.observed)
-    return replace(step, degraded=problem)
+    observed = situation.observed
+    problem = _checkpoint_problem(situation) or _service_account_problem(observed) or _snapshot_problem(observed)
+    return replace(step, degraded=step.degraded or problem)
 
 
 ROWS: Final[tuple[Callable[[Situation], Step | None], ...]] = (

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import ClassVar, Final
 
 GROUP: Final = "binshift.dev"
 VERSION: Final = "v1alpha1"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
 KIND: Final = "StreamingDataflow"
 PLURAL: Final = "streamingdataflows"
+SNAPSHOT_KIND: Final = "StreamingDataflowSnapshot"
+SNAPSHOT_PLURAL: Final = "streamingdataflowsnapshots"
 
 FIELD_MANAGER: Final = "binshift-operator"
 LABEL_UID: Final = f"{GROUP}/dataflow-uid"
@@ -25,6 +27,11 @@ DRIVER: Final = "driver"
 EXECUTOR: Final = "executor"
 MASTER: Final = "master"
 WORKER: Final = "worker"
+
+LABEL_DATAFLOW: Final = f"{GROUP}/dataflow"
+"""On a periodic snapshot: the name of its dataflow."""
+LABEL_PERIODIC: Final = f"{GROUP}/periodic"
+"""On a snapshot: with the value "true", it is removed once there are enough newer ones; without the label it is kept."""
 
 ANNOTATION_SPEC: Final = f"{GROUP}/restart-hash"
 """On a pod: the hash of the spec's restart class, and of the Secrets whose change restarts it."""
@@ -83,6 +90,8 @@ SUFFIXES: Final = {
 class DataflowKey:
     """The identity of a dataflow: namespace and name, and the UID that distinguishes it from another one of that name."""
 
+    kind: ClassVar[str] = KIND
+    noun: ClassVar[str] = "dataflow"
     namespace: str
     name: str
     uid: str
@@ -109,3 +118,14 @@ class DataflowKey:
         'clicks-keys'
         """
         return f"{self.name}{SUFFIXES.get(which, '')}"
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotKey:
+    """The identity of a snapshot: namespace and name, and the UID that distinguishes it from another one of that name."""
+
+    kind: ClassVar[str] = SNAPSHOT_KIND
+    noun: ClassVar[str] = "snapshot"
+    namespace: str
+    name: str
+    uid: str

@@ -12,6 +12,7 @@ from typing import Final
 
 from binshift.load import Load
 from binshift_operator.model.names import Child
+from binshift_operator.model.snapshot_spec import RestoreProblem
 from binshift_operator.model.status import HotKey, MigrationStatus
 
 REVISIONS: Final = 1_000_000
@@ -95,8 +96,7 @@ class Pod:
 
     Attributes:
         slot: its ordinal.
-        deleting_since: when its deletion was requested; None if it was not.
-        grace_seconds: of that deletion.
+        deleting_since: when its deletion was requested, None if it was not; ``grace_seconds``: of that deletion.
         finalizers: of other controllers; ``node_lost``: whether it was deleted for a taint of its node, as that of an unreachable one.
         spec_hash, dataflow_hash, keys_hash: the restart class, its dataflow class, and the Secret that it was created for.
         state, message: its problem, and the message of the scheduler, the kubelet or the container; ``ready``: by the kubelet.
@@ -180,9 +180,8 @@ class ObservedRuntime:
         failures: consecutive failures of the program; 0 while it only starts or waits for its executors.
         stopping: whether its query is about to stop on request.
         running_epoch: None between epochs, as without input, and if it is not reported.
-        latency_p99: record latency in seconds.
+        latency_p99: record latency in seconds; ``version``: of binshift in the driver, empty if it is not reported; ``load``: likewise None.
         migration: the current or else the newest one; ``migration_workers``: that are to share the bins, None if single bins were moved.
-        version: of binshift in the driver; empty if it is not reported; ``load``: likewise None.
     """
 
     state: RunState
@@ -229,7 +228,7 @@ class ObservedState:
         now: seconds since 1970; ``keys_hash``: the fingerprint of the Secret, None if it does not exist or lacks a key.
         runtime: None if the control API does not answer.
         unreachable: the address that was requested, and why it does not.
-        claim: see `ClaimState`; ``claim_kind``: its access modes and storage class.
+        claim: see `ClaimState`; ``claim_kind``: its access modes and storage class; ``restore_problem``: see `RestoreProblem`.
         credentials_missing, account_missing: the Secret for the object store, and the user's ServiceAccount, that do not exist.
         refusals: the error of each write that was rejected, or keeps failing, by its name.
         render_error, unrenderable: why some children cannot be rendered from the spec (empty if all can), and which.
@@ -248,6 +247,7 @@ class ObservedState:
     claim_kind: str = ""
     credentials_missing: str | None = None
     account_missing: str | None = None
+    restore_problem: RestoreProblem | None = None
     refusals: Mapping[str, str] = field(default_factory=dict)
     render_error: str = ""
     unrenderable: frozenset[Child] = frozenset()

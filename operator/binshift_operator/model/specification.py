@@ -1,7 +1,7 @@
 """A StreamingDataflow as read from the API server: frozen, typed, with its restart class as one hash.
 
-An edit is *live* (replicas, autoscaling, migration, rebalance, suspend) or a *restart*: then the hash of everything else that the user wrote changes,
-also with a new `restartNonce`. Values that equal the defaults count as not written. A new field has no default in the CRD: an older
+An edit is *live* (replicas, autoscaling, migration, rebalance, suspend, snapshots) or a *restart*: then the hash of everything else that the
+user wrote changes, also with a new `restartNonce`. Values that equal the defaults count as not written. A new field has no default in the CRD: an older
 operator would take that default for an edit, and restart everything. Rendered values are never hashed, so a newer operator restarts
 nothing either. The CRD validates; what it cannot express is detected here and raised as a `ValueError`. Such a dataflow is
 `parse_invalid`: it can be observed, but not acted upon.
@@ -19,9 +19,12 @@ from typing import Any, Final
 from binshift_operator.model.autoscaling import Autoscaling, parse_autoscaling
 from binshift_operator.model.names import ANNOTATION_PAUSED, DataflowKey
 from binshift_operator.model.quantities import seconds_of
+from binshift_operator.model.snapshot_spec import RestoreFrom, SnapshotSchedule, parse_restore_from, parse_schedule
 
-LIVE: Final = frozenset({"replicas", "autoscaling", "migration", "rebalance", "suspend", "maxSurge"})
-"""Fields of the spec, at any depth, whose edits need no restart."""
+LIVE: Final = frozenset(
+    {"replicas", "autoscaling", "migration", "rebalance", "suspend", "maxSurge", "snapshots", "restoreFrom"}
+)
+"""Fields of the spec, at any depth, whose edits need no restart; that of the last one is the start with an empty checkpoint."""
 
 DEFAULTS: Final[Mapping[str, Any]] = {
     "imagePullPolicy": "IfNotPresent",
@@ -88,7 +91,8 @@ class Dataflow:
         autoscaling: whether and how the number follows the load; None: Off.
         suspend: whether the stream is to be suspended.
         migration: how bins move.
-        checkpoint: where the state is.
+        checkpoint: where the state is; ``restore_from``: what it begins with, until it is known not to be empty.
+        snapshots: the periodic ones; None: there are none.
         restart_hash: of the restart class of what the user wrote.
         raw: the whole spec, for rendering.
         parse_error: why the spec cannot be parsed; empty if it can. If not, only key, generation, deleting, paused and suspend are valid.
@@ -104,6 +108,8 @@ class Dataflow:
     autoscaling: Autoscaling | None = None
     migration: MigrationPolicy = MigrationPolicy()
     checkpoint: Checkpoint = Checkpoint()
+    restore_from: RestoreFrom | None = None
+    snapshots: SnapshotSchedule | None = None
     restart_hash: str = ""
     raw: Mapping[str, Any] = field(default_factory=dict)
     parse_error: str = ""
@@ -156,6 +162,8 @@ def parse(manifest: Mapping[str, Any]) -> Dataflow:
         autoscaling=parse_autoscaling(spec.get("autoscaling") or {}, migration.latency_target_seconds),
         migration=migration,
         checkpoint=Checkpoint(kept.get("location"), kept.get("credentialsSecret"), kept.get("claimName"), path),
+        restore_from=parse_restore_from(kept.get("restoreFrom")),
+        snapshots=parse_schedule(spec.get("snapshots")),
         restart_hash=restart_hash(spec),
         raw=spec,
         service_account=spec.get("serviceAccountName") or None,

@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 
 from binshift_operator.model.autoscaling import AutoscalingStatus
 from binshift_operator.model.reasons import DegradedReason, ProgressingReason, SettledReason
+from binshift_operator.model.snapshot_spec import RestoreFrom
 
 HISTORY_MAX: Final = 5
 REASON_CHARACTERS_MAX: Final = 512
@@ -178,7 +179,7 @@ class Status:
     """The whole status; see the CRD for each field.
 
     ``finished_spec``: the restart hash of the spec whose program has ended by itself; a status of an earlier operator has only the
-    generation. ``waiting``: since when each slot of the spec has not been used, in seconds since 1970; see `decide.targets`.
+    generation. ``restored``: the snapshot that the spec names, with its location. ``waiting``: since when each slot of the spec has not been used, in seconds since 1970; see `decide.targets`.
     """
 
     observed_generation: int = 0
@@ -203,6 +204,7 @@ class Status:
     rollout: RolloutStatus | None = None
     autoscaling: AutoscalingStatus | None = None
     hot_keys: tuple[HotKey, ...] = ()
+    restored: RestoreFrom | None = None
 
     def has_finished(self, generation: int, spec: str) -> bool:
         """Whether the program of this spec, by its restart hash, has ended by itself; live fields do not run it again."""

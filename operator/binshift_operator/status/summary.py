@@ -10,6 +10,8 @@ from binshift_operator.model.messages import truncate
 from binshift_operator.model.observed import ObservedRuntime, RunState
 from binshift_operator.model.reasons import ProgressingReason, SettledReason
 from binshift_operator.model.situation import Situation
+from binshift_operator.model.snapshot_spec import RestoreFrom
+from binshift_operator.model.specification import Dataflow
 from binshift_operator.model.status import (
     HISTORY_MAX,
     REASON_CHARACTERS_MAX,
@@ -91,6 +93,7 @@ def _status(situation: Situation, explanation: Explanation, numbers: EpochStats)
         rollout=explanation.rollout,
         autoscaling=situation.autoscaling,
         hot_keys=_hot_keys(situation.running, before),
+        restored=before.restored if dataflow.parse_error else _restored(dataflow),
     )
 
 
@@ -109,6 +112,11 @@ def _is_about(one: HotKey, other: HotKey) -> bool:
         replace(one, percent=0) == replace(other, percent=0)
         and abs(one.percent - other.percent) < SHARE_CHANGE_MIN * one.percent
     )
+
+
+def _restored(dataflow: Dataflow) -> RestoreFrom | None:
+    source = dataflow.restore_from
+    return source if source is not None and source.snapshot and source.location else None
 
 
 def _awaiting(situation: Situation, explanation: Explanation) -> Awaiting | None:

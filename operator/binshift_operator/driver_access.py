@@ -1,0 +1,51 @@
+"""Leads to the control API of a dataflow's driver: its address is that of its pod, its token is in the dataflow's Secret."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from binshift_operator.children import compare, read_keys
+from binshift_operator.children.metadata import selector_text
+from binshift_operator.driver_client import DriverClient
+from binshift_operator.kube import Kube
+from binshift_operator.model.names import CONTROL_TOKEN, DRIVER, Child, DataflowKey
+from binshift_operator.model.observed import ChildState
+
+Address = Callable[[DataflowKey, str], str | None]
+"""The URL of a control API, from the dataflow's key and the IP of the driver's pod; None while there is none."""
+NO_TOKEN = "there is no token for it"
+NO_POD = "there is no driver's pod"
+NO_ADDRESS = "its pod has no address yet"
+
+
+@dataclass(frozen=True, slots=True)
+class DriverAccess:
+    """Finds the control API of a driver with two reads, for what concerns nothing else of a dataflow.
+
+    Attributes:
+        kube: the API server.
+        address: see `Address`.
+        connect: makes the client of a control API, from its URL and token.
+    """
+
+    kube: Kube
+    address: Address
+    connect: Callable[[str, str], DriverClient] = DriverClient
+
+    def client(self, key: DataflowKey) -> DriverClient | str:
+        """The client of the driver's control API, or the reason for which there is none.
+
+        Raises:
+            OperatorError: the API server does not answer, or rejects a request.
+        """
+        pods = self.kube.list("Pod", key.namespace, selector_text(key, DRIVER))
+        if not pods:
+            return NO_POD
+        secret = self.kube.get(Child.KEYS.kind, key.namespace, key.child(Child.KEYS))
+        ours = secret is not None and compare(secret, None, key).state is ChildState.CURRENT
+        keys = read_keys(secret) if ours and secret is not None else None
+        if keys is None:
+            return NO_TOKEN
+        address = self.address(key, str((pods[0].get("status") or {}).get("podIP") or ""))
+        return NO_ADDRESS if address is None else self.connect(address, keys[CONTROL_TOKEN])
