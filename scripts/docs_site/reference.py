@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 from docs_site import commands_page, http_page, metrics_page, python_page, resource_page, settings_page
@@ -24,6 +25,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "docs/reference/python.md": python_page.page,
     "docs/reference/settings.md": settings_page.page,
     "docs/reference/streamingdataflow.md": resource_page.page,
+    "docs/reference/streamingdataflowsnapshot.md": partial(resource_page.page, "streamingdataflowsnapshots"),
     "docs/reference/http.md": http_page.page,
     "docs/reference/metrics.md": metrics_page.page,
     "docs/reference/alerts.md": metrics_page.alerts,

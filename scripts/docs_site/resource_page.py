@@ -1,4 +1,4 @@
-"""The page of the StreamingDataflow resource: every field, with type, default, limits and rules, from the CRD."""
+"""The pages of the resources: every field, with type, default, limits and rules, from their CRDs."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import yaml
 from docs_site.documents import ROOT
 from docs_site.markdown import code, table
 
-CRD: Final = ROOT / "crds" / "streamingdataflows.yaml"
+CRDS: Final = ROOT / "crds"
 LIMITS: Final = {"minimum": "at least {}", "maximum": "at most {}", "pattern": "`{}`"}
 HEAD: Final = ("field", "type, default and limits", "meaning")
 
 
-def page() -> str:
-    """The page."""
-    definition = yaml.safe_load(CRD.read_text(encoding="utf-8"))["spec"]
+def page(plural: str = "streamingdataflows") -> str:
+    """The page of one resource."""
+    definition = yaml.safe_load((CRDS / f"{plural}.yaml").read_text(encoding="utf-8"))["spec"]
     (version,) = definition["versions"]
     schema = version["schema"]["openAPIV3Schema"]
     columns = [
@@ -30,9 +30,9 @@ def page() -> str:
         for each in version["additionalPrinterColumns"]
     ]
     parts = [
-        f"""# StreamingDataflow
+        f"""# {definition["names"]["kind"]}
 
-Generated from `crds/streamingdataflows.yaml`. On a cluster, `kubectl explain sdf.spec` shows the same. API version
+Generated from `crds/{plural}.yaml`. On a cluster, `kubectl explain {definition["names"]["shortNames"][0]}.spec` shows the same. API version
 `{definition["group"]}/{version["name"]}`, short name `{definition["names"]["shortNames"][0]}`.
 """
     ]
