@@ -12,6 +12,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from binshift.errors import Unsupported
+from binshift.spark.session.jvm import install
 from nexmark.engines import for_small_batches, writer
 from nexmark.inputs import Inputs
 from nexmark.moves import Calm, Proof
@@ -85,6 +86,7 @@ class Runner:
     def run(self, query: Query, system: str, disturbance: Calm | None = None, **settings: Any) -> Checked:
         """Run a query to the end of its input: on binshift with these settings, on Spark without settings."""
         found, began, disturbed = Checked(query.name, system), time.monotonic(), disturbance or Calm()
+        install(self.spark)  # Spark uses a class of it, too
         sink, session = Sink(self.places.rows(query.name, system)), self.spark.newSession()
         checkpoint = str(self.places.checkpoint(query.name, system))
         for name, value in ({} if settings else for_small_batches(query)).items():

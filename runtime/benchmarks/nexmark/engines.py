@@ -11,6 +11,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 import binshift
 from binshift import cds
 from binshift.java import QUICK_TO_START
+from binshift.spark.session.checkpoint_files import FILE_MANAGER, LOCAL_FILES
 from nexmark.query import Query
 
 RUNTIME = Path(__file__).resolve().parents[2]
@@ -36,6 +37,8 @@ STATE_IN_MEMORY = {
 }
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 ONE_TASK = {"spark.sql.shuffle.partitions": "1"}
+QUICK_FILES = {FILE_MANAGER: LOCAL_FILES}
+"""Spark's own class starts processes for each file of a checkpoint on a local disk."""
 
 
 def for_small_batches(query: Query) -> dict[str, str]:
@@ -43,7 +46,7 @@ def for_small_batches(query: Query) -> dict[str, str]:
 
     The store in memory takes less time for little state, and cannot be used for processors.
     """
-    return INTERPRETED | ONE_TASK | ({} if query.needs_processor else STATE_IN_MEMORY)
+    return INTERPRETED | ONE_TASK | QUICK_FILES | ({} if query.needs_processor else STATE_IN_MEMORY)
 
 
 def writer(frame: DataFrame, query: Query, checkpoint: str, **settings: Any) -> DataStreamWriter:
