@@ -123,10 +123,12 @@ def watcher(image: str, claim: str | None = NAME, secret: str | None = None) -> 
     ]
 
 
-def judge(kube: Kube, place: str = VOLUME) -> Judgement:
-    """What the dataflow has put out so far, where checkpoint and results are both in one place."""
-    arguments = ["exec", WATCHER, "--", "python", "/scripts/judge.py", f"{place}/checkpoint", f"{place}/results"]
-    arguments += ["--rows-per-second", str(ROWS_PER_SECOND), "--keys", str(KEYS)]
+def judge(
+    kube: Kube, place: str = VOLUME, *, checkpoint: str = "checkpoint", results: str = "results", from_epoch: int = 0
+) -> Judgement:
+    """What a dataflow has put out so far, from an epoch on, where checkpoint and results are both in one place."""
+    arguments = ["exec", WATCHER, "--", "python", "/scripts/judge.py", f"{place}/{checkpoint}", f"{place}/{results}"]
+    arguments += ["--rows-per-second", str(ROWS_PER_SECOND), "--keys", str(KEYS), "--from-epoch", str(from_epoch)]
     answer = until("the judge's answer", 60, lambda: json.loads(kube(*arguments, seconds=120)))
     commits = [Commit(*each) for each in answer["epochs"]]
     return Judgement(commits, answer["created"], answer["wrong"], answer["examples"])
