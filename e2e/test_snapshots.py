@@ -54,7 +54,7 @@ def test_copied_while_it_runs(scene: Stage, running: Dataflow, story: Story) -> 
     with story.act():
         status = taken(scene.kube, "monday")
         running.await_epochs(3)
-    assert (status["bytes"], status["files"]) == (status["copiedBytes"], status["copiedFiles"])
+    assert status["copiedBytes"] == status["bytes"] > 0
     assert status["location"] == "/checkpoint/checkpoint-snapshots/monday"
     judged = story.judge(running)
     assert judged.wrong == 0, judged.examples

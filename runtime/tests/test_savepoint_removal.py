@@ -77,4 +77,9 @@ def test_a_savepoint_on_disk(world: World, tmp_path: Path) -> None:
     assert (tmp_path / "backup" / layout.DESCRIPTION).exists()
     (tmp_path / "backup" / "notes.txt").write_text("mine")
     real.remove("monday", str(tmp_path / "backup"))
-    assert [each.name for each in tmp_path.rglob("*") if each.is_file()] == ["notes.txt"]
+    assert [each.name for each in (tmp_path / "backup").rglob("*")] == ["notes.txt"]
+    (tmp_path / "backup" / "notes.txt").unlink()
+    assert real.put("monday", str(tmp_path / "backup")).location
+    wait_until(lambda: real.get("monday").ended)
+    real.remove("monday", None)
+    assert not (tmp_path / "backup").exists()

@@ -5,12 +5,16 @@ A removal that was interrupted can be repeated. Files that are no part of a save
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Collection
+from pathlib import Path
 from typing import Final
 
 from binshift.errors import LogError, SnapshotRefused
 from binshift.log.storage import layout as log_layout
 from binshift.log.storage.contract import Storage
+from binshift.log.storage.local_files import LocalStorage
 from binshift.savepoints import layout, records
 
 FILES_DELETED_AT_ONCE: Final = 1000
@@ -39,6 +43,15 @@ def remove(files: Storage, name: str) -> None:
         raise SnapshotRefused(f"{files.url} has the snapshot {other[0]!r}, not {name!r}: nothing was removed")
     if names:
         clear(files, [layout.DESCRIPTION], [layout.BEGUN])
+    if isinstance(files, LocalStorage):
+        _remove_empty_folders(files.root)
+
+
+def _remove_empty_folders(root: Path) -> None:
+    """Remove a folder as far as it has no files, with those in it."""
+    for folder, _, _ in os.walk(root, topdown=False):
+        with contextlib.suppress(OSError):  # not empty, or gone: both are fine
+            Path(folder).rmdir()
 
 
 def clear(files: Storage, first: Collection[str], last: Collection[str]) -> None:
