@@ -42,7 +42,9 @@ class SimulatedQuery:
         self.epochs.timings = self.timings
         self.checkpoint = Files()
         self.checkpoint.put("metadata", b"{}")
-        self.savepoints = Shelf(Source("/checkpoint", self.checkpoint, cluster.driver.log))
+        self.savepoints = Shelf(
+            Source("/checkpoint", self.checkpoint, cluster.driver.log, cluster.driver.log.format.query)
+        )
 
     def _executors(self) -> dict[Worker, Any]:
         if self.spark_is_gone:

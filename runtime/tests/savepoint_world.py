@@ -21,6 +21,7 @@ from binshift.savepoints import layout
 from binshift.savepoints.planning import Source
 from binshift.savepoints.records import Savepoint
 from binshift.savepoints.requested import Progress
+from binshift.savepoints.restoring import checkpoint_id
 from binshift.savepoints.saving import Saving
 
 LOCATION = "/checkpoint"
@@ -96,7 +97,8 @@ class Query:
         self.driver.log._grace_seconds = 0.0
 
     def source(self) -> Source:
-        return Source(LOCATION, self.files, self.driver.log, "clicks")
+        query = self.driver.log.format.query
+        return Source(LOCATION, self.files, self.driver.log, checkpoint_id(self.files, query), "clicks")
 
     def save(self, target: Storage, name: str = "monday", stop: threading.Event | None = None) -> Savepoint:
         """Make a savepoint."""

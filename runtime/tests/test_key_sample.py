@@ -119,3 +119,9 @@ def test_texts_of_types() -> None:
         pa.array([datetime.date(2026, 1, 2)]),
     ]
     assert key_text(columns) == "window, null, 0x01ff, a\ufffd, 2026-01-02"
+
+
+@pytest.mark.parametrize("zone", ["GMT+08:00", "PST", "Z"])
+def test_no_value_ends_an_epoch(zone: str) -> None:
+    """Spark's time zones are more than Python's."""
+    assert key_text([pa.array([0], pa.timestamp("us", zone)), pa.array([7])]) == "?, 7"

@@ -89,7 +89,7 @@ def test_links_into_the_checkpoint_are_followed(tmp_path: Path) -> None:
     query = Query(2)
     (tmp_path / "checkpoint").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "checkpoint")
-    source = Source(str(tmp_path / "checkpoint"), query.files, query.driver.log)
+    source = Source(str(tmp_path / "checkpoint"), query.files, query.driver.log, query.driver.log.format.query)
     with pytest.raises(InvalidSettings, match="inside"):
         Shelf(source).put("monday", str(tmp_path / "link" / "monday"))
 

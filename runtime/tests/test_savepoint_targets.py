@@ -91,10 +91,10 @@ def test_a_removal_takes_the_description_first_and_the_mark_last() -> None:
         DictStorage.delete(target, names)
 
     target.delete = delete  # type: ignore[method-assign, assignment]
-    removing.remove(target, "monday")
+    removing.remove(target, "monday", query.driver.log.format.query)
     assert (deleted[0], deleted[-1]) == (layout.DESCRIPTION, layout.BEGUN)
     assert target.files == {"notes.txt": b"mine"}
-    removing.remove(target, "monday")
+    removing.remove(target, "monday", query.driver.log.format.query)
 
 
 def test_a_removal_of_another_name_removes_nothing() -> None:
@@ -107,7 +107,7 @@ def test_a_removal_of_another_name_removes_nothing() -> None:
     for gone in ([], [layout.DESCRIPTION]):
         target.delete(gone)
         with pytest.raises(SnapshotRefused, match="monday"):
-            removing.remove(target, "sunday")
+            removing.remove(target, "sunday", query.driver.log.format.query)
     assert len(target.files) == len(before) - 1
 
 
@@ -126,7 +126,7 @@ def test_every_store_can_have_a_savepoint(kind: str, tmp_path: Path, monkeypatch
     target.delete(
         [each.name for each in target.list("") if not layout.belongs(each.name) and "snapshot" not in each.name]
     )
-    removing.remove(target, "monday")
+    removing.remove(target, "monday", query.driver.log.format.query)
     assert [each.name for each in target.list("") if "probes" not in each.name] == []
 
 

@@ -15,6 +15,7 @@ from binshift import load
 from binshift.control.answer import Answer
 from binshift.hotkeys import HotKey as NamedKey
 from binshift.load import Hottest
+from binshift.operators.contract import KEYLESS_BIN
 
 
 class Load(Answer):
@@ -87,15 +88,24 @@ def hot_keys_shown(named: Sequence[NamedKey], records_per_second: float | None) 
     ]
 
 
-def hottest_of(counts: npt.NDArray[np.float64], named: Sequence[NamedKey]) -> Hottest | None:
-    """The bin with most records, by those counted; None if too few were.
+def hottest_of(counts: npt.NDArray[np.float64], named: Sequence[NamedKey], reaching: float = 1.0) -> Hottest | None:
+    """The bin with most records, by those counted; None if too few were, or if operators have no keys.
 
-    >>> hottest_of(np.array([1.0, 3.0]), [])
-    Hottest(share=0.75, key='')
+    All workers read and filter rows, whatever bins they have: rows that a filter drops are not a bin's, and without keys
+    what is left for the one bin says nothing of that work.
+
+    Args:
+        counts: records by bin.
+        named: hot keys.
+        reaching: the share of the source's rows that reach operators.
+
+    >>> hottest_of(np.array([1.0, 3.0]), []), hottest_of(np.array([1.0, 3.0]), [], 0.1)
+    (Hottest(share=0.75, key=''), Hottest(share=0.075, key=''))
+    >>> hottest_of(np.array([9.0, 0.0]), []) is None
+    True
     """
-    total = counts.sum()
-    if not total:
+    total, hottest = counts.sum(), int(counts.argmax())
+    if not total or (hottest == KEYLESS_BIN and counts[hottest] == total):
         return None
-    hottest = int(counts.argmax())
     key = next((each.key for each in named if each.bin == hottest), "")
-    return Hottest(float(counts[hottest] / total), key)
+    return Hottest(round(float(counts[hottest] / total) * reaching, 9), key)

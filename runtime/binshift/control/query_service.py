@@ -228,9 +228,11 @@ class QueryService(ControlService):
 
     def _load(self, now: float) -> Load:
         """The load, with the bin that has most records."""
-        coordinator = self._dataflow.coordinator
-        hottest = hottest_of(coordinator.migrations.bin_records.counts, coordinator.hot_keys.named)
-        return replace(self._query.load(now), hottest=hottest)
+        coordinator, load = self._dataflow.coordinator, self._query.load(now)
+        measured, read = statistics.rates(self.epochs(), now), load.rows_per_second
+        reaching = min(1.0, measured.source_rows_per_second / read) if measured is not None and read else 1.0
+        counts, named = coordinator.migrations.bin_records.counts, coordinator.hot_keys.named
+        return replace(load, hottest=hottest_of(counts, named, reaching))
 
     def _history(self) -> Sequence[Migration]:
         return tuple(self._dataflow.coordinator.migrations.history)

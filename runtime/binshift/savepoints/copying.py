@@ -56,8 +56,7 @@ def copy_file(source: Storage, name: str, size: int, target: Storage, target_nam
     """Copy a file of ``size`` bytes.
 
     Raises:
-        Gone: the source has no such file.
-        LogDamaged: it has another size.
+        Gone: the source has no such file of that size.
         CopyStopped: the copy is to end.
         StorageUnavailable, DiskFull, InvalidSettings: as the storages.
     """
@@ -65,7 +64,7 @@ def copy_file(source: Storage, name: str, size: int, target: Storage, target_nam
     if size <= PART_BYTES:
         data = _read(name, lambda: source.get(name))
         if len(data) != size:
-            raise LogDamaged(f"{name} at {source.url} has {len(data)} bytes; {size} are expected")
+            raise Gone(name)
         target.put(target_name, data)
         pace.rest(began)
         return
@@ -85,7 +84,7 @@ def copy_file(source: Storage, name: str, size: int, target: Storage, target_nam
 def _read(name: str, read: Callable[[], T]) -> T:
     try:
         return read()
-    except LogFileMissing as error:
+    except (LogFileMissing, LogDamaged) as error:  # there is none, or it is shorter
         raise Gone(name) from error
 
 

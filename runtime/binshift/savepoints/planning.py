@@ -26,6 +26,7 @@ class Source:
         location: of its checkpoint.
         files: of its checkpoint.
         log: its log.
+        checkpoint: identifies its checkpoint; see `Savepoint`.
         query_name: its name; empty if it has none.
         duty: the share of time in which a copy works.
     """
@@ -33,6 +34,7 @@ class Source:
     location: str
     files: Storage
     log: Log
+    checkpoint: str
     query_name: str = ""
     duty: float = 1.0
 
@@ -62,6 +64,7 @@ def plan_of(source: Source, name: str, index: Index) -> Savepoint:
     return Savepoint(
         name=name,
         query=source.log.format.query,
+        checkpoint=source.checkpoint,
         query_name=source.query_name,
         epoch=epoch,
         committed_ms=index.record(epoch).batch_time_ms,
@@ -81,13 +84,13 @@ def spark_files(source: Source, epoch: Epoch) -> list[Listed]:
 def can_finish(plan: Savepoint, source: Source, target: Storage) -> bool:
     """Whether all that is still missing of a copy that was begun before exists. Errors as the storages."""
     epoch, there = Epoch(plan.epoch), present(plan, target)
-    missing = {each.name for each in plan.files if each not in there and layout.is_needed(each.name, epoch)}
+    missing = {each for each in plan.files if each not in there and layout.is_needed(each.name, epoch)}
     if not missing:
         return True
     folders = (*layout.LOG_FOLDERS, log_layout.DELTAS, log_layout.SNAPSHOTS)
-    found = {layout.LOG + each.name for folder in folders for each in source.log.storage.list(folder)}
-    found |= {each.name for each in spark_files(source, epoch)}
-    return missing <= found | {layout.LOG + log_layout.FORMAT}
+    log = (Listed(layout.LOG + each.name, each.bytes) for folder in folders for each in source.log.storage.list(folder))
+    found = {CopiedFile(*each) for each in (*log, *spark_files(source, epoch))}
+    return {each for each in missing if each.name != layout.LOG + log_layout.FORMAT} <= found
 
 
 def present(plan: Savepoint, files: Storage) -> set[CopiedFile]:

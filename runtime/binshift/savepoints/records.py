@@ -30,6 +30,7 @@ class Savepoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     Attributes:
         name: chosen by who requested it.
         query: Spark's id of the query.
+        checkpoint: identifies the checkpoint: the same id, or another one if it was made of a savepoint.
         query_name: of the query; empty if it has none.
         epoch: the last one in it.
         committed_ms: Spark's time of that epoch's batch, in milliseconds since 1970.
@@ -41,6 +42,7 @@ class Savepoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     format: int = FORMAT_VERSION
     name: str
     query: str
+    checkpoint: str
     query_name: str
     epoch: int
     committed_ms: int
@@ -50,13 +52,18 @@ class Savepoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 
 class Origin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The savepoint that a checkpoint was made of."""
+    """The savepoint that a checkpoint was made of; ``checkpoint`` identifies the new one, whose query keeps the id of the old one."""
 
     format: int = FORMAT_VERSION
     url: str
     name: str
     query: str
     epoch: int
+    checkpoint: str
+
+    def is_of(self, url: str, savepoint: Savepoint) -> bool:
+        """Whether it is that savepoint."""
+        return (self.url, self.name, self.query, self.epoch) == (url, savepoint.name, savepoint.query, savepoint.epoch)
 
 
 def complete(files: Storage) -> Savepoint | None:

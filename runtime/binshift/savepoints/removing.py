@@ -21,37 +21,43 @@ FILES_DELETED_AT_ONCE: Final = 1000
 """As many as S3 takes in one request."""
 
 
-def remove(files: Storage, name: str) -> None:
-    """Remove the savepoint ``name``, complete or not, from ``files``; nothing happens where there is none.
+def remove(files: Storage, name: str, checkpoint: str) -> None:
+    """Remove the savepoint ``name`` of that checkpoint, complete or not, from ``files``; nothing happens where there is none.
 
     Raises:
         SnapshotRefused: the files are of another savepoint, or its descriptions cannot be read.
         StorageUnavailable: the storage did not answer; repeat the same call.
         InvalidSettings: it refuses access.
     """
-    names, damage = [], []
+    there, damage = [], []
     for read in (records.complete, records.begun):
         try:
             found = read(files)
         except LogError as error:  # the other description names it, too
             damage.append(error)
         else:
-            names += [found.name] if found else []
-    if damage and not names:
+            there += [found] if found else []
+    if damage and not there:
         raise SnapshotRefused(f"nothing was removed at {files.url}: {damage[0]}") from damage[0]
-    if other := [each for each in names if each != name]:
-        raise SnapshotRefused(f"{files.url} has the snapshot {other[0]!r}, not {name!r}: nothing was removed")
-    if names:
+    if other := [each for each in there if (each.name, each.checkpoint) != (name, checkpoint)]:
+        whose = "" if other[0].checkpoint == checkpoint else f" of another checkpoint of query {other[0].query}"
+        raise SnapshotRefused(
+            f"{files.url} has the snapshot {other[0].name!r}{whose}, not {name!r}: nothing was removed"
+        )
+    if there:
         clear(files, [layout.DESCRIPTION], [layout.BEGUN])
-    if isinstance(files, LocalStorage):
-        _remove_empty_folders(files.root)
+        if isinstance(files, LocalStorage):
+            _remove_empty_folders(files.root)
 
 
 def _remove_empty_folders(root: Path) -> None:
-    """Remove a folder as far as it has no files, with those in it."""
-    for folder, _, _ in os.walk(root, topdown=False):
-        with contextlib.suppress(OSError):  # not empty, or gone: both are fine
-            Path(folder).rmdir()
+    """Remove the folders of a savepoint, as far as they have no files."""
+    for name in (layout.OFFSETS, layout.COMMITS, layout.SOURCES, layout.LOG, log_layout.PARTIAL):
+        for folder, _, _ in os.walk(root / name, topdown=False):
+            with contextlib.suppress(OSError):  # not empty, or gone: both are fine
+                Path(folder).rmdir()
+    with contextlib.suppress(OSError):
+        root.rmdir()
 
 
 def clear(files: Storage, first: Collection[str], last: Collection[str]) -> None:

@@ -7,8 +7,10 @@ the next start with the same setting finishes the copy. The savepoint is only re
 from __future__ import annotations
 
 import logging
+import uuid
 
 from binshift.errors import InvalidSettings, LogError
+from binshift.log.storage import layout as log_layout
 from binshift.log.storage.contract import Storage
 from binshift.log.storage.locations import check_location, overlaps
 from binshift.log.storage.opening import open_storage
@@ -40,8 +42,7 @@ def restore(checkpoint: Storage, location: str, given: str, query_name: str | No
         raise InvalidSettings(f"binshift.restoreFrom={given} is inside the checkpoint {location}, or contains it")
     try:
         source, savepoint = _find(check_location(given), query_name)
-        origin = Origin(url=source.url, name=savepoint.name, query=savepoint.query, epoch=savepoint.epoch)
-        _claim(checkpoint, origin)
+        origin = _claim(checkpoint, source.url, savepoint)
         _copy(source, checkpoint, savepoint)
     except (LogError, Gone) as error:
         raise InvalidSettings(f"binshift.restoreFrom={given} is not a complete snapshot: {error}") from error
@@ -90,10 +91,39 @@ def _described(files: Storage) -> str:
     return f"{files.url} has no {layout.DESCRIPTION}" + (f", but {first!r}" if first else ": it is empty")
 
 
-def _claim(checkpoint: Storage, origin: Origin) -> None:
+def check_begin(checkpoint: Storage) -> None:
+    """Refuse a checkpoint that is a savepoint itself, or whose restoring has not ended; without `restore`.
+
+    Raises:
+        InvalidSettings: it is one of these.
+    """
+    if checkpoint.exists(layout.DESCRIPTION):
+        raise InvalidSettings(
+            f"{checkpoint.url} is a snapshot, which must not change: choose another checkpointLocation, with "
+            f"binshift.restoreFrom={checkpoint.url}"
+        )
+    if checkpoint.exists(layout.RESTORED) and not checkpoint.exists(layout.METADATA):
+        raise InvalidSettings(
+            f"{checkpoint.url} was to begin with a snapshot, and the copy has not ended: set binshift.restoreFrom again, or "
+            "remove the directory"
+        )
+
+
+def checkpoint_id(checkpoint: Storage, query: str) -> str:
+    """What identifies a checkpoint: the id of its query, which a restored one shares with others, or an id of its own."""
+    origin = records.origin(checkpoint)
+    return query if origin is None else origin.checkpoint
+
+
+def _claim(checkpoint: Storage, url: str, savepoint: Savepoint) -> Origin:
     """Make the directory of the checkpoint one of this savepoint; what an unfinished copy of another one has left is removed."""
     before = records.origin(checkpoint)
-    if before is not None and before != origin:
+    if before is not None and not before.is_of(url, savepoint):
+        if _has_run(checkpoint, before):
+            raise InvalidSettings(
+                f"{checkpoint.url} has epochs after {before.epoch}, with which it began, but no file {layout.METADATA}: restore that "
+                "file from a backup, or choose another checkpointLocation"
+            )
         removing.clear(checkpoint, [], [layout.RESTORED])
         before = None
     if before is None and (other := next((each.name for each in checkpoint.list("")), None)) is not None:
@@ -102,7 +132,22 @@ def _claim(checkpoint: Storage, origin: Origin) -> None:
             "choose another checkpointLocation"
         )
     removing.clear_unfinished(checkpoint)
-    checkpoint.put_if_absent(layout.RESTORED, records.encode(layout.RESTORED, origin))
+    if before is not None:
+        return before
+    made = Origin(
+        url=url, name=savepoint.name, query=savepoint.query, epoch=savepoint.epoch, checkpoint=str(uuid.uuid4())
+    )
+    checkpoint.put_if_absent(layout.RESTORED, records.encode(layout.RESTORED, made))
+    return made
+
+
+def _has_run(checkpoint: Storage, origin: Origin) -> bool:
+    """Whether there are records of epochs after those of the savepoint that a checkpoint was made of."""
+    found = (
+        log_layout.parse(each.name.removeprefix(layout.LOG))
+        for each in checkpoint.list(layout.LOG + log_layout.RECORDS)
+    )
+    return any(each is not None and each.number > origin.epoch for each in found)
 
 
 def _copy(source: Storage, checkpoint: Storage, savepoint: Savepoint) -> None:

@@ -106,7 +106,7 @@ class Saving:
             other = next((each.name for each in self._target.list("")), "")
             if other:
                 raise SnapshotRefused(f"{self._target.url} is not empty, it has {other!r}: choose an empty location")
-        elif (found.name, found.query) != (self._name, self._log.format.query):
+        elif (found.name, found.checkpoint) != (self._name, self._source.checkpoint):
             raise SnapshotRefused(
                 f"{self._target.url} has the snapshot {found.name!r} of query {found.query} at epoch {found.epoch}: choose "
                 "another location, or remove that one"

@@ -117,10 +117,11 @@ class Shelf:
         if location is None and known is None:
             raise InvalidSettings(f"no snapshot {name!r} was requested since the driver has started: name its location")
         place = self._checked(location or (known.location if known else ""))
-        if known is not None and same_location(known.location, place):
+        same = known is not None and overlaps(known.location, place)  # links are followed
+        if known is not None and same:
             self._end(known)
-        removing.remove(self._open(place), name)
-        if known is not None and same_location(known.location, place):
+        removing.remove(self._open(place), name, self._source.checkpoint)
+        if same:
             with self._lock:
                 self._requests.pop(name, None)
 
@@ -149,7 +150,7 @@ class Shelf:
         """The savepoint if the target has it already; a copy finds out what else it has."""
         try:
             found = records.complete(target)
-            if found is None or (found.name, found.query) != (name, self._source.log.format.query):
+            if found is None or (found.name, found.checkpoint) != (name, self._source.checkpoint):
                 return None
             return found if len(present(found, target)) == len(found.files) else None
         except (Retryable, LogError):

@@ -122,7 +122,7 @@ def _value_text(column: pa.Array) -> str:
         return stored.decode(errors="replace")
     try:
         value = column[0].as_py()
-    except (OverflowError, ValueError):  # a date that Python does not have, or a string in a struct that is not UTF-8
+    except Exception:  # a date or a time zone that Python does not have, a string in a struct that is not UTF-8
         return "?"
     return f"0x{value.hex()}" if isinstance(value, bytes) else str(value)
 

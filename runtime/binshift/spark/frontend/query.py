@@ -24,7 +24,7 @@ from binshift.log.storage.opening import open_storage
 from binshift.migration import Limits
 from binshift.model import Worker
 from binshift.savepoints.planning import Source
-from binshift.savepoints.restoring import restore
+from binshift.savepoints.restoring import check_begin, checkpoint_id, restore
 from binshift.savepoints.shelf import Shelf
 from binshift.spark import conf
 from binshift.spark.adoption import adopting
@@ -71,6 +71,7 @@ def start(definition: Definition, host: Host) -> StreamingQuery:
     files = open_storage(location)
     if settings.restore_from is not None:
         restore(files, location, settings.restore_from, definition.query_name)
+    check_begin(files)
     adoption = adopting.begin(definition.frame, pipeline, files, checkpoint.log_url(location), settings.adopt)
     others = neighbours.of(spark.sparkContext)
     neighbour = others.enter(checkpoint.query_id(files), definition.query_name, location)
@@ -160,7 +161,8 @@ class _Parts:
     def _shelf(self) -> Shelf:
         chosen = self.definition
         name, duty = chosen.query_name or "", chosen.settings.copy_duty
-        return Shelf(Source(chosen.checkpoint_location, self.files, self.log, name, duty))
+        identity = checkpoint_id(self.files, self.log.format.query)
+        return Shelf(Source(chosen.checkpoint_location, self.files, self.log, identity, name, duty))
 
     def _close(self, jobs: SparkJobs, name: str, meter: InputMeter, shelf: Shelf) -> None:
         shelf.close()
