@@ -32,7 +32,7 @@ from binshift.errors import BinshiftError, DrainRefused, NoSuchMigration, NoSuch
 from binshift.metrics import Observed, RuntimeMetrics
 from binshift.migration import Phase
 from binshift.model import Epoch, Worker
-from binshift.savepoints.requested import SavepointState
+from binshift.savepoints.states import SavepointState
 
 ADMIN, DRAIN = "admin-token-0123456789", "drain-token-0123456789"
 TOKENS = Tokens(ADMIN, DRAIN)

@@ -13,7 +13,7 @@ from binshift.control.models import State
 from binshift.control.savepoints import Snapshot
 from binshift.errors import RunFailed, SnapshotRefused
 from binshift.hosting.local.snapshot import await_complete, default_name
-from binshift.savepoints.requested import SavepointState
+from binshift.savepoints.states import SavepointState
 
 PLACE = "/backup/monday"
 

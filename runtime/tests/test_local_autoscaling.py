@@ -6,7 +6,7 @@ import argparse
 
 import pytest
 
-from binshift.control.load_figures import load_shown
+from binshift.control.load_answers import load_shown
 from binshift.epoch_costs import EpochCost
 from binshift.hosting.local.autoscaling import MAX_EPOCH_CONF, bounded, policy_of, worker_range
 from binshift.load import Load, load_of_answer

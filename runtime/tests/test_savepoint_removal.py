@@ -12,8 +12,8 @@ from savepoint_shelf import World, wait_until
 from binshift.errors import InvalidSettings, NoSuchSnapshot
 from binshift.log.storage.opening import open_storage
 from binshift.savepoints import layout, records
-from binshift.savepoints.requested import SavepointState
 from binshift.savepoints.shelf import Shelf
+from binshift.savepoints.states import SavepointState
 
 
 @pytest.fixture

@@ -18,8 +18,8 @@ from binshift.errors import (
 )
 from binshift.savepoints import layout, records, saving, shelf
 from binshift.savepoints.planning import Source
-from binshift.savepoints.requested import SavepointState
 from binshift.savepoints.shelf import Shelf
+from binshift.savepoints.states import SavepointState
 
 
 @pytest.fixture

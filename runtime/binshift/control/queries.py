@@ -17,7 +17,8 @@ from binshift.control.joint import JointHistory, added
 from binshift.control.models import Bins, Dataflow, Migration, State, Target, WorkerLoad
 from binshift.control.placement import Placement
 from binshift.control.requests import RebalanceRequest, TargetRequest
-from binshift.control.savepoints import Snapshot, joint
+from binshift.control.savepoint_answers import joint
+from binshift.control.savepoints import Snapshot
 from binshift.control.services import ControlService
 from binshift.engine.timings import EpochTimings
 from binshift.errors import BinshiftError, DrainRefused, NoQueryYet, NoSuchQuery, NoSuchSnapshot

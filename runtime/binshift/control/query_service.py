@@ -13,11 +13,12 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from binshift.control import models, read_model, statistics
-from binshift.control.load_figures import hot_keys_shown, hottest_of, load_shown
+from binshift.control.load_answers import hot_keys_shown, hottest_of, load_shown
 from binshift.control.models import State
 from binshift.control.placement import Placement, placement_of
 from binshift.control.requests import RebalanceRequest, TargetRequest
-from binshift.control.savepoints import Snapshot, shown
+from binshift.control.savepoint_answers import shown
+from binshift.control.savepoints import Snapshot
 from binshift.control.services import ControlService
 from binshift.control.translation import bins_of, migration_of, observed_of, progress_of, target_of
 from binshift.engine.dataflow import Dataflow

@@ -5,13 +5,22 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import APIRouter, Depends, Path, Query, Response
 
 from binshift.control.choice import Choice
 from binshift.control.problems import Document, documented
-from binshift.control.savepoints import RemovalParameters, Snapshot, SnapshotPath, SnapshotRequest, Snapshots
+from binshift.control.savepoints import (
+    NAME,
+    NAME_CHARACTERS_MAX,
+    RemovalParameters,
+    Snapshot,
+    SnapshotRequest,
+    Snapshots,
+)
 from binshift.control.services import ControlService
-from binshift.savepoints.requested import SavepointState
+from binshift.savepoints.states import SavepointState
+
+SnapshotPath = Annotated[str, Path(pattern=NAME, max_length=NAME_CHARACTERS_MAX)]
 
 _BAD_BODY = documented(HTTPStatus.CONFLICT, HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 _UNFINISHED: Document = {202: {"model": Snapshot, "description": "It waits, or is being copied"}}

@@ -5,19 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from binshift.model import Epoch
 from binshift.savepoints.records import CopiedFile, Savepoint
-
-
-class SavepointState(StrEnum):
-    """The state of a savepoint."""
-
-    PENDING = "Pending"
-    COPYING = "Copying"
-    COMPLETE = "Complete"
-    FAILED = "Failed"
+from binshift.savepoints.states import SavepointState
 
 
 @dataclass

@@ -31,8 +31,9 @@ from binshift.savepoints import records, removing
 from binshift.savepoints.copying import CopyStopped
 from binshift.savepoints.planning import Source, present
 from binshift.savepoints.records import Savepoint
-from binshift.savepoints.requested import Requested, SavepointState
+from binshift.savepoints.requested import Requested
 from binshift.savepoints.saving import Saving
+from binshift.savepoints.states import SavepointState
 
 logger = logging.getLogger(__name__)
 

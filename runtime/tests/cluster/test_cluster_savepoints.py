@@ -19,7 +19,7 @@ import binshift
 from binshift.errors import InvalidSettings
 from binshift.log.storage.opening import open_storage
 from binshift.log.tools.verification import verify
-from binshift.savepoints.requested import SavepointState
+from binshift.savepoints.states import SavepointState
 
 pytestmark = pytest.mark.cluster
 

@@ -20,7 +20,7 @@ from binshift.hosting.client import ControlClient
 from binshift.hosting.display import as_json, write
 from binshift.hosting.local.options import location, open_run, parser
 from binshift.hosting.local.show import POLL_SECONDS
-from binshift.savepoints.requested import SavepointState
+from binshift.savepoints.states import SavepointState
 
 SHOWN_SECONDS: Final = 2.0
 """Between two lines about a copy."""
