@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from binshift_operator.errors import OperatorError, Unreachable
+from binshift_operator.errors import Forbidden, NotThere, OperatorError, Unreachable
 from binshift_operator.kube import Kube, Object
 from binshift_operator.metrics import OperatorMetrics
 from binshift_operator.model.names import KIND
@@ -151,11 +151,16 @@ class Controller:
         self.metrics.reconcile_seconds.observe(time.monotonic() - started)
 
     def _list_periodically(self) -> None:
+        lacking = ""
         while not self._stopping.is_set():
             wait = self.resync_seconds
             try:
                 self.queue.add_missing(self._list())
-                self._listed_at = time.monotonic()
+                self._listed_at, lacking = time.monotonic(), ""
+            except (NotThere, Forbidden) as error:  # without the CRD or the right: neither comes soon
+                if lacking != str(error):
+                    log.warning("%s objects cannot be listed, without their CRD or the right: %s", self.kind, error)
+                lacking = str(error)
             except Exception as error:  # the edge of a thread: the next listing may succeed
                 log.warning("listing %s failed: %s", self.kind, error)
                 wait = min(LIST_RETRY_SECONDS, wait)

@@ -1,8 +1,7 @@
 """The client of the Kubernetes API server: the one place that knows its paths, verbs and patch types.
 
-Each request has a time limit and is never retried here, because the controller reconciles again anyway. Paths are a table rather than a
-discovery client: discovery costs requests at every start, caches on disk, and knows more kinds than the operator has rights for. `Kube`
-needs nothing of a connection but `Transport`, so tests use an API server in memory.
+Each request has a time limit and is never retried here, because the controller reconciles again anyway. Paths are a table: discovery costs
+requests at every start. `Kube` needs nothing of a connection but `Transport`, so tests use an API server in memory.
 """
 
 from __future__ import annotations
@@ -131,10 +130,16 @@ class Kube:
             yield page.get("items") or []
             query["continue"] = (page.get("metadata") or {}).get("continue") or ""
 
-    def may(self, verb: str, kind: str) -> bool:
-        """Whether the API server grants this process a verb on a kind of the core group, in the whole cluster."""
-        attributes = {"resourceAttributes": {"verb": verb, "resource": PATHS[kind][1]}}
-        review = {"kind": REVIEW, "apiVersion": "authorization.k8s.io/v1", "spec": attributes}
+    def may(self, verb: str, kind: str, namespace: str | None = None) -> bool:
+        """Whether the API server grants this process a verb on a kind, in a namespace or else in the whole cluster."""
+        root, plural = PATHS[kind]
+        right = {
+            "verb": verb,
+            "group": "/".join(root.split("/")[2:-1]),
+            "resource": plural,
+            "namespace": namespace or "",
+        }
+        review = {"kind": REVIEW, "apiVersion": "authorization.k8s.io/v1", "spec": {"resourceAttributes": right}}
         status = _parse(*self._request("POST", path_of(REVIEW, None), {}, review, JSON)).get("status") or {}
         return bool(status.get("allowed"))
 

@@ -12,6 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import kopf
@@ -22,7 +23,7 @@ from binshift_operator.actor import Actor
 from binshift_operator.configuration import Configuration
 from binshift_operator.controller import Controller, Heartbeats
 from binshift_operator.driver_access import DriverAccess
-from binshift_operator.errors import InvalidConfiguration, Unreachable
+from binshift_operator.errors import InvalidConfiguration, Refused, Unreachable
 from binshift_operator.kube import Kube, ServerConnection
 from binshift_operator.leader_election import AlwaysLeader, LeaderElector
 from binshift_operator.metrics import OperatorMetrics
@@ -32,6 +33,7 @@ from binshift_operator.nodes import Nodes
 from binshift_operator.observe import Observer
 from binshift_operator.probes import ProbeServer
 from binshift_operator.reconcile import Reconciler
+from binshift_operator.rights import missing_right
 from binshift_operator.snapshot_codec import is_unfinished
 from binshift_operator.snapshot_reconcile import SnapshotReconciler
 from binshift_operator.snapshot_schedules import ScheduleReconciler, has_schedule
@@ -92,20 +94,23 @@ def main(environment: Mapping[str, str]) -> int:
     queue = WorkQueue(time.monotonic)
     many = configuration.namespaces, configuration.resync_seconds, configuration.workers, configuration.selector
     controller = Controller(queue, reconciler.reconcile, kube, metrics, *many, elector.is_leader, heartbeats)
-    snapshots, schedules = make_snapshot_controllers(configuration, kube, metrics, elector.is_leader, heartbeats)
-    controllers = (controller, snapshots, schedules)
+    controllers = [controller]
     probes = ProbeServer(
         configuration.http_port, lambda: liveness_problem(controllers), controller.readiness_problem, collected
     )
     probes.start()
     elector.start()
     on_event = event_handler(reconciler, queue)
-    on_node = node_handler(nodes, reconciler, on_event) if nodes.load(kube) else None
+    listeners = Listeners(on_event, node=node_handler(nodes, reconciler, on_event) if nodes.load(kube) else None)
+    if serves_snapshots(kube, configuration.namespaces):
+        snapshots, schedules = make_snapshot_controllers(configuration, kube, metrics, elector.is_leader, heartbeats)
+        controllers += snapshots, schedules
+        listeners = replace(listeners, schedule=schedules.queue.add, snapshot=snapshots.queue.add)
     for each in controllers:
         each.start()
     log.info("serving dataflows in %s", ", ".join(configuration.namespaces) or "all namespaces")
     try:
-        watch(configuration, Listeners(on_event, schedules.queue.add, snapshots.queue.add, on_node))
+        watch(configuration, listeners)
     finally:
         for each in controllers:
             each.stop()
@@ -169,6 +174,22 @@ def make_snapshot_controllers(
         Controller(made, snapshots.reconcile, *common, "", *active, SNAPSHOT_KIND, "snapshot", is_unfinished),
         Controller(queue, schedules.reconcile, *common, selector, *active, KIND, "schedule", has_schedule),
     )
+
+
+def serves_snapshots(kube: Kube, namespaces: Sequence[str]) -> bool:
+    """Whether snapshots are served, which roles of an earlier release do not permit; if the API server does not answer, they are."""
+    try:
+        missing = missing_right(kube, SNAPSHOT_KIND, namespaces)
+    except (
+        Unreachable
+    ) as error:  # if the right is missing after all, the watch ends the process, and the next one checks again
+        log.warning("it is unknown whether there is a right to watch snapshots: %s", error)
+        return True
+    except Refused as error:
+        missing = str(error)
+    if missing:
+        log.warning("snapshots and their schedules are not served: %s; grant it and restart the operator", missing)
+    return not missing
 
 
 def liveness_problem(controllers: Sequence[Controller]) -> str:

@@ -7,12 +7,15 @@ cluster, which the operator may lack: then no node is ever about to go, and exec
 from __future__ import annotations
 
 import logging
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
 from binshift_operator.errors import OperatorError
 from binshift_operator.kube import Kube
 from binshift_operator.model.node_taints import Taints, going_taints
+from binshift_operator.rights import missing_right
 
 log = logging.getLogger(__name__)
 NODE: Final = "Node"
@@ -39,15 +42,21 @@ class Nodes:
                 del self._going[next(iter(self._going))]
         return taints != before
 
-    def load(self, kube: Kube) -> bool:
+    def load(self, kube: Kube, wait: Callable[[float], None] = time.sleep) -> bool:
         """List the nodes before the first reconciliation, so that it does not undo what an earlier process had begun.
 
-        Whether this process may list and watch nodes. A listing that fails is logged: that of the watch follows.
+        Whether this process can watch nodes: not without the right, nor if the API server does not answer the question for it, with
+        ``wait`` between the tries. A listing that fails is logged: that of the watch follows.
         """
         try:
-            if not (kube.may("list", NODE) and kube.may("watch", NODE)):
-                log.info("nodes are not watched, for want of the right: executors leave a node when they are evicted")
-                return False
+            missing = missing_right(kube, NODE, wait=wait)
+        except OperatorError as error:
+            log.warning("nodes are not watched, as it is unknown whether there is a right to: %s", error)
+            return False
+        if missing:
+            log.info("nodes are not watched: %s; executors leave a node when they are evicted", missing)
+            return False
+        try:
             for page in kube.pages(NODE, None, selector="", fields=""):
                 for each in page:
                     self.update(each["metadata"]["name"], going_taints(each.get("spec") or {}))

@@ -55,18 +55,19 @@ class Listeners:
         dataflow: with a dataflow, after an event about it or one of its children.
         schedule: with a dataflow whose schedule of snapshots may have changed.
         snapshot: with a snapshot that is new, or was found at the start of a watch, and has not ended.
-        node: with each node of an event, and the taints by which it is about to go; None: nodes are not watched. A watch without the
-            right to it would end the process.
+        node: with each node of an event, and the taints by which it is about to go.
+
+    Without a listener for snapshots or nodes, these are not watched: a watch without the right to it would end the process.
     """
 
     dataflow: Callable[[ObjectKey], None]
     schedule: Callable[[ObjectKey], None] = _ignore
-    snapshot: Callable[[ObjectKey], None] = _ignore
+    snapshot: Callable[[ObjectKey], None] | None = None
     node: Callable[[str, Taints], None] | None = None
 
     async def on_snapshot_event(self, namespace: str | None, name: str | None, type: Any, body: Any, **_: Any) -> None:
         """React to an event about a snapshot: its spec never changes, and its status is the operator's own."""
-        if type in (None, "ADDED") and is_unfinished(body):
+        if self.snapshot is not None and type in (None, "ADDED") and is_unfinished(body):
             self.snapshot((namespace or "", name or ""))
 
     async def on_node_event(self, name: str | None, spec: Any, type: Any, **_: Any) -> None:
@@ -100,7 +101,8 @@ def registry(on: Listeners, selector: str = "") -> kopf.OperatorRegistry:
             on.dataflow((namespace or "", labels[LABEL_INSTANCE]))
 
     kopf.on.event(GROUP, VERSION, PLURAL, id="dataflow", registry=handlers)(on_dataflow_event)
-    kopf.on.event(GROUP, VERSION, SNAPSHOT_PLURAL, id="snapshot", registry=handlers)(on.on_snapshot_event)
+    if on.snapshot is not None:
+        kopf.on.event(GROUP, VERSION, SNAPSHOT_PLURAL, id="snapshot", registry=handlers)(on.on_snapshot_event)
     if on.node is not None:
         kopf.on.event("", "v1", "nodes", id="nodes", registry=handlers)(on.on_node_event)
     for resource in CHILDREN:

@@ -48,7 +48,7 @@ class NodeCluster(SimCluster):
         """A new process: it lists the nodes before it reconciles."""
         self.nodes = Nodes()
         super().restart_operator()
-        self.watches_nodes = self.nodes.load(self.reconciler.kube)
+        self.watches_nodes = self.nodes.load(self.reconciler.kube, lambda seconds: None)
         self.on_node = node_handler(self.nodes, self.reconciler, self._wake)
 
     def operator(self, context: RenderContext, name: str = "") -> Reconciler:

@@ -64,13 +64,20 @@ class SimServer:
                 return status, json.dumps({"message": message}).encode()
         if query.get("dryRun"):
             return 200, b"{}"
-        if path == path_of(REVIEW, None):  # of a right in the whole cluster; without "watch", nothing can be watched
-            refused = self.unreadable & {"/nodes", (body or {})["spec"]["resourceAttributes"]["verb"]}
-            return 201, json.dumps({"status": {"allowed": not refused}}).encode()
+        if path == path_of(REVIEW, None):
+            return 201, json.dumps({"status": {"allowed": self._allows((body or {})["spec"])}}).encode()
         status, answer = self._answer(method, path, dict(query), body, content_type)
         if method != "GET" and status < 400:
             self.count(f"{method} {path}")
         return status, json.dumps(answer).encode()
+
+    def _allows(self, spec: Object) -> bool:
+        """Whether a right is granted; without "watch" in ``unreadable``, all can be watched."""
+        right = spec["resourceAttributes"]
+        (root,) = {root for root, plural in KINDS if plural == right["resource"]}
+        assert root in (f"/apis/{right['group']}/v1", f"/apis/{right['group']}/v1alpha1", f"/api{right['group']}/v1")
+        where = f"/{right['namespace']}/{right['resource']}" if right["namespace"] else f"/{right['resource']}"
+        return right["verb"] not in self.unreadable and not where.endswith(tuple(self.unreadable))
 
     def count(self, write: str) -> None:
         """A write has happened; the operator may end right after it."""

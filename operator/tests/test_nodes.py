@@ -109,8 +109,25 @@ def test_an_api_server_that_fails_once_is_no_missing_right(monkeypatch: pytest.M
     server, nodes = SimServer(lambda: 0.0), Nodes()
     monkeypatch.setattr(Kube, "pages", _away)
     assert nodes.load(Kube(server))
+
+
+def test_nodes_are_not_watched_if_the_right_is_unknown(caplog: pytest.LogCaptureFixture) -> None:
+    """A watch without the right would end the process: the question is repeated for some seconds, and a rejected one is not."""
+    server, waits = SimServer(lambda: 0.0), list[float]()
     server.down = True
-    assert nodes.load(Kube(server))
+    assert not Nodes().load(Kube(server), waits.append)
+    assert waits == [1.0, 2.0, 4.0]
+    assert len(caplog.records) == 1
+
+    def comes_back(seconds: float) -> None:
+        server.down = False
+
+    server.down = True
+    assert Nodes().load(Kube(server), comes_back)
+    server.refusing = {"selfsubjectaccessreviews": (403, "forbidden")}
+    assert not Nodes().load(Kube(server), waits.append)
+    assert len(waits) == 3
+    assert len(caplog.records) == 2
 
 
 def _away(*_: object, **__: object) -> None:

@@ -95,6 +95,7 @@ def test_nodes_are_watched_on_request() -> None:
     assert selector.check(Resource("", "v1", "nodes", kind="Node"))
     assert not selector.check(Resource("metrics.k8s.io", "v1beta1", "nodes", kind="NodeMetrics"))
     assert "nodes" not in {str(each.id) for each in woken()[0]._watching.get_all_handlers()}
+    assert "snapshot" not in {str(each.id) for each in handlers._watching.get_all_handlers()}
     for kind in ("_changing", "_spawning", "_indexing"):
         assert list(getattr(handlers, kind).get_all_handlers()) == []
 
