@@ -21,13 +21,14 @@ from binshift_operator.kube import Kube, Object
 from binshift_operator.memo import Memo, cache
 from binshift_operator.metrics import OperatorMetrics
 from binshift_operator.model.actions import Action, Apply
-from binshift_operator.model.names import API_VERSION, KIND, Child, DataflowKey
+from binshift_operator.model.names import Child, DataflowKey
 from binshift_operator.model.situation import Timeouts
 from binshift_operator.model.specification import Dataflow, parse, parse_invalid
 from binshift_operator.model.status import Status
 from binshift_operator.observe import Observation, Observer
 from binshift_operator.served import find_served
 from binshift_operator.status import EventRecord, transitions
+from binshift_operator.status_writer import StatusWriter
 
 log = logging.getLogger(__name__)
 NEXT_STEP_SECONDS = 0.5
@@ -68,6 +69,7 @@ class Reconciler:
     clock: Callable[[], float]
     resync_seconds: float = 60.0
     selector: str = ""
+    _writer: StatusWriter = field(default_factory=StatusWriter)
     _memos: dict[tuple[str, str], Memo] = field(default_factory=dict)
     _settled: dict[tuple[str, str], tuple[Observation, Status]] = field(default_factory=dict)
     _invalidated: set[tuple[str, str]] = field(default_factory=set)
@@ -206,7 +208,7 @@ class Reconciler:
         """Events first, then the status: after a crash between the two, events are recorded twice rather than never."""
         meta = found["metadata"]
         key = DataflowKey(meta["namespace"], meta["name"], meta["uid"])
-        status = status_codec.encode(after, key)
+        status = self._writer.storable(status_codec.encode(after, key))
         now = self.clock()
         changed = status != (found.get("status") or {})
         changes = transitions(before, status_codec.decode(status)) if changed else ()
@@ -214,14 +216,8 @@ class Reconciler:
         self.metrics.record_status(key, before, after, now)
         if not changed:
             return
-        body = {
-            "apiVersion": API_VERSION,
-            "kind": KIND,
-            "metadata": {"name": key.name, "namespace": key.namespace, "uid": key.uid},
-            "status": status,
-        }
         try:
-            self.kube.apply(body, "status")
+            self._writer.write(self.kube, key, status)
         except (Changed, NotThere):
             log.info("dataflow %s/%s was deleted meanwhile", key.namespace, key.name)
 

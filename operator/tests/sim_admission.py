@@ -54,6 +54,18 @@ def pruned(schema: Schema, value: Any) -> Any:
     return value
 
 
+def undeclared(schema: Schema, value: Any, path: str) -> Iterator[str]:
+    """What server-side apply reports about fields that the schema does not know."""
+    known = schema.get("properties") or {}
+    for name, each in value.items() if isinstance(value, dict) and known else ():
+        if name in known:
+            yield from undeclared(known[name], each, f"{path}.{name}")
+        else:
+            yield f"{path}.{name}: field not declared in schema"
+    for index, each in enumerate(value) if isinstance(value, list) else ():
+        yield from undeclared(schema.get("items") or {}, each, f"{path}[{index}]")
+
+
 def filled(schema: Schema, value: Any) -> Any:
     """With defaults."""
     if isinstance(value, list):

@@ -30,6 +30,7 @@ class SimServer:
 
     Attributes:
         webhook: changes whatever is stored, of a kind, as a mutating webhook does.
+        admit_status: changes a status that is applied to a dataflow, and returns the message by which it is rejected, or an empty one.
         refusing: parts of paths, and the status and message that writes there are answered with.
         unreadable: the ends of paths whose reads are forbidden.
         requests: all requests, also rejected writes; the reader clears it.
@@ -44,6 +45,7 @@ class SimServer:
         self.version, self.down = 0, False
         self.deleting: Callable[[Object], None] = lambda found: None
         self.webhook: Callable[[str, Object], None] = lambda kind, found: None
+        self.admit_status: Callable[[Object], str] = lambda status: ""
         self.refusing, self.unreadable = dict[str, tuple[int, str]](), set[str]()
         self.requests: list[str] = []
         self.changed: Callable[[str], None] = lambda kind: None
@@ -134,6 +136,8 @@ class SimServer:
             return 409, {"message": "others have written it"}
         before = copy.deepcopy(found)
         if part == "status":
+            if key[0] == "StreamingDataflow" and (problem := self.admit_status(body["status"])):
+                return 500, {"message": problem}
             found["status"] = body["status"]
         else:
             found.update({name: without_empty(body[name]) for name in OWN_PARTS if name in body})
