@@ -94,7 +94,7 @@ class Reconciler:
         if found is None or "deletionTimestamp" in found["metadata"]:
             self._forget(namespace, name)
             return Result()
-        before = status_codec.decode(found.get("status") or {})
+        before = status_codec.decode(self._writer.stored(found))
         try:
             dataflow = with_known_location(parse(found), before)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -208,9 +208,9 @@ class Reconciler:
         """Events first, then the status: after a crash between the two, events are recorded twice rather than never."""
         meta = found["metadata"]
         key = DataflowKey(meta["namespace"], meta["name"], meta["uid"])
-        status = self._writer.storable(status_codec.encode(after, key))
+        status = status_codec.encode(after, key)
         now = self.clock()
-        changed = status != (found.get("status") or {})
+        changed = status != self._writer.stored(found)
         changes = transitions(before, status_codec.decode(status)) if changed else ()
         events.record(self.kube, key, (*records, *changes), now)
         self.metrics.record_status(key, before, after, now)
@@ -225,10 +225,12 @@ class Reconciler:
         """Drop all memos and metrics, because another process has taken over."""
         self._memos.clear()
         self._settled.clear()
+        self._writer = StatusWriter()
         self.metrics.clear()
 
     def _forget(self, namespace: str, name: str) -> None:
         self._memos.pop((namespace, name), None)
         self._settled.pop((namespace, name), None)
+        self._writer.forget(namespace, name)
         self._invalidated.discard((namespace, name))
         self.metrics.remove(namespace, name)

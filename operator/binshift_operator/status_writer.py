@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import copy
 import logging
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from binshift_operator.errors import Invalid, Unreachable
@@ -22,18 +23,6 @@ UNDECLARED: Final = "not declared in schema"
 """In the API server's message, with status 500 or 400, about a field that the CRD lacks."""
 
 
-def has(status: Object, path: tuple[str, ...]) -> bool:
-    """Whether a status has a field.
-
-    >>> has({"rollout": {"total": 1}}, ("rollout", "leavingNodes")), has({"rollout": {"total": 1}}, ("rollout", "total"))
-    (False, True)
-    """
-    *parents, name = path
-    for parent in parents:
-        status = status.get(parent) or {}
-    return name in status
-
-
 def without_newest(status: Object) -> Object:
     """A status without the newest fields.
 
@@ -42,22 +31,42 @@ def without_newest(status: Object) -> Object:
     """
     made = copy.deepcopy(status)
     for *parents, name in NEWEST_FIELDS:
-        place = made
-        for parent in parents:
-            place = place.get(parent) or {}
-        place.pop(name, None)
+        (_parent(made, parents) or {}).pop(name, None)
     return made
+
+
+def _parent(status: Object, parents: Sequence[str]) -> Object | None:
+    """The object in a status that has a field, by the names on the way to it; None if there is none."""
+    found: Object | None = status
+    for parent in parents:
+        found = (found or {}).get(parent)
+    return found
+
+
+def _has(status: Object, path: Sequence[str]) -> bool:
+    return path[-1] in (_parent(status, path[:-1]) or {})
 
 
 @dataclass
 class StatusWriter:
-    """Writes the status of dataflows. Called from any thread."""
+    """Writes the status of dataflows, and remembers what an older CRD lacks of it. Called from any thread."""
 
     _is_crd_older: bool = False
+    _written: dict[tuple[str, str], tuple[str, Object]] = field(default_factory=dict)
 
-    def storable(self, status: Object) -> Object:
-        """The part of a status that the CRD has, as far as is known: a comparison of others would always find a difference."""
-        return without_newest(status) if self._is_crd_older else status
+    def stored(self, found: Object) -> Object:
+        """The status of a dataflow, with the fields that this process has left out of it: else these would be changes again and again."""
+        status: Object = found.get("status") or {}
+        meta = found["metadata"]
+        uid, written = self._written.get((meta["namespace"], meta["name"]), ("", {}))
+        if uid != meta["uid"]:
+            return status
+        made = copy.deepcopy(status)
+        for *parents, name in NEWEST_FIELDS:
+            source, place = _parent(written, parents), _parent(made, parents)
+            if made and source is not None and name in source and place is not None:
+                place[name] = source[name]
+        return made
 
     def write(self, kube: Kube, key: DataflowKey, status: Object) -> None:
         """Write a status, without the newest fields if the CRD lacks one of them.
@@ -65,18 +74,24 @@ class StatusWriter:
         Raises:
             OperatorError: the API server does not answer, or rejects it for another reason.
         """
-        try:
-            stored = _apply(kube, key, status).get("status") or status
-        except (Invalid, Unreachable) as error:
-            reduced = without_newest(status)
-            if UNDECLARED not in str(error) or reduced == status:
-                raise
-            self._leave_out(str(error))
-            _apply(kube, key, reduced)
-        else:
-            removed = [".".join(path) for path in NEWEST_FIELDS if has(status, path) and not has(stored, path)]
-            if removed:
-                self._leave_out(f"it has removed {', '.join(removed)}")
+        if not self._is_crd_older:
+            try:
+                stored = _apply(kube, key, status).get("status") or status
+            except (Invalid, Unreachable) as error:
+                if UNDECLARED not in str(error) or without_newest(status) == status:
+                    raise
+                self._leave_out(str(error))
+            else:
+                removed = [".".join(path) for path in NEWEST_FIELDS if _has(status, path) and not _has(stored, path)]
+                if removed:
+                    self._leave_out(f"it has removed {', '.join(removed)}")
+        if self._is_crd_older:
+            _apply(kube, key, without_newest(status))
+            self._written[key.namespace, key.name] = key.uid, status
+
+    def forget(self, namespace: str, name: str) -> None:
+        """Drop what is known about a dataflow that is gone."""
+        self._written.pop((namespace, name), None)
 
     def _leave_out(self, why: str) -> None:
         if not self._is_crd_older:

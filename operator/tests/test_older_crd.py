@@ -85,7 +85,10 @@ def test_nothing_is_repeated(prunes: bool) -> None:
         cluster.run(5)
         writes.append(status_writes(cluster, 30))
     assert writes[0] == writes[1] < 10
-    assert len(events(old, "HotKey")) == 1
+    for kind in ("HotKey", "NoHotKey"):
+        assert len(events(old, kind)) == 1
+        old.hot_keys = ()
+        old.run(3)
 
 
 def test_a_crd_of_this_release_has_all_fields() -> None:
