@@ -130,15 +130,10 @@ class Kube:
             yield page.get("items") or []
             query["continue"] = (page.get("metadata") or {}).get("continue") or ""
 
-    def may(self, verb: str, kind: str, namespace: str | None = None) -> bool:
+    def may(self, verb: str, kind: str, namespace: str = "") -> bool:
         """Whether the API server grants this process a verb on a kind, in a namespace or else in the whole cluster."""
         root, plural = PATHS[kind]
-        right = {
-            "verb": verb,
-            "group": "/".join(root.split("/")[2:-1]),
-            "resource": plural,
-            "namespace": namespace or "",
-        }
+        right = {"verb": verb, "group": "/".join(root.split("/")[2:-1]), "resource": plural, "namespace": namespace}
         review = {"kind": REVIEW, "apiVersion": "authorization.k8s.io/v1", "spec": {"resourceAttributes": right}}
         status = _parse(*self._request("POST", path_of(REVIEW, None), {}, review, JSON)).get("status") or {}
         return bool(status.get("allowed"))

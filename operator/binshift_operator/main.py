@@ -85,22 +85,20 @@ def main(environment: Mapping[str, str]) -> int:
     configure_logging(configuration.log_level)
     collected = CollectorRegistry()
     metrics = OperatorMetrics(collected)
-    elector = make_elector(configuration, Kube(connection))
-    heartbeats = Heartbeats()
+    elector, heartbeats = make_elector(configuration, Kube(connection)), Heartbeats()
     kube = Kube(connection, metrics.record_write, elector.is_leader, heartbeats.beat)
     nodes = Nodes()
     reconciler = make_reconciler(configuration, kube, metrics, nodes)
     elector.on_change = leadership_handler(reconciler, metrics)
-    queue = WorkQueue(time.monotonic)
     many = configuration.namespaces, configuration.resync_seconds, configuration.workers, configuration.selector
-    controller = Controller(queue, reconciler.reconcile, kube, metrics, *many, elector.is_leader, heartbeats)
-    controllers = [controller]
+    parts = WorkQueue(time.monotonic), reconciler.reconcile, kube, metrics
+    controllers = [controller := Controller(*parts, *many, elector.is_leader, heartbeats)]
     probes = ProbeServer(
         configuration.http_port, lambda: liveness_problem(controllers), controller.readiness_problem, collected
     )
     probes.start()
     elector.start()
-    on_event = event_handler(reconciler, queue)
+    on_event = event_handler(reconciler, controller.queue)
     listeners = Listeners(on_event, node=node_handler(nodes, reconciler, on_event) if nodes.load(kube) else None)
     if serves_snapshots(kube, configuration.namespaces):
         snapshots, schedules = make_snapshot_controllers(configuration, kube, metrics, elector.is_leader, heartbeats)

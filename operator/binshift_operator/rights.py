@@ -27,14 +27,14 @@ def missing_right(
         Unreachable: the API server does not answer, in several tries; ``wait`` is called with the seconds between two.
         Refused: the API server rejects the question.
     """
-    for namespace in namespaces or (None,):
+    for namespace in namespaces or ("",):
         for verb in WATCHING:
             if not _is_granted(kube, verb, kind, namespace, wait):
                 return f"the right to {verb} {kind} objects in {namespace or 'the whole cluster'} is missing"
     return ""
 
 
-def _is_granted(kube: Kube, verb: str, kind: str, namespace: str | None, wait: Callable[[float], None]) -> bool:
+def _is_granted(kube: Kube, verb: str, kind: str, namespace: str, wait: Callable[[float], None]) -> bool:
     for failures in range(1, TRIES):
         try:
             return kube.may(verb, kind, namespace)

@@ -55,7 +55,7 @@ class StatusWriter:
     _written: dict[tuple[str, str], tuple[str, Object]] = field(default_factory=dict)
 
     def stored(self, found: Object) -> Object:
-        """The status of a dataflow, with the fields that this process has left out of it: else these would be changes again and again."""
+        """The status of a dataflow, with the fields that this process has left out of it: else these would be changes in each reconciliation."""
         status: Object = found.get("status") or {}
         meta = found["metadata"]
         uid, written = self._written.get((meta["namespace"], meta["name"]), ("", {}))

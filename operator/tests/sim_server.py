@@ -11,14 +11,14 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from sim_objects import selected, without_empty
+
 from binshift_operator.errors import Unreachable
 from binshift_operator.kube import PATHS, REVIEW, path_of
 
 Object = dict[str, Any]
 KINDS = {(root, plural): kind for kind, (root, plural) in PATHS.items()}
 OWN_PARTS = ("spec", "data", "type", "automountServiceAccountToken")
-LEFT_OUT = ("value", "readOnly", "key", "effect")
-"""Fields that the server leaves out when they are empty."""
 
 
 class Crash(BaseException):
@@ -234,27 +234,6 @@ class SimServer:
         found["metadata"]["resourceVersion"] = str(self.version)
         self.changed(found["kind"])
         return found
-
-
-def without_empty(value: Any) -> Any:
-    """A value as it comes back: Go leaves out what is empty."""
-    if isinstance(value, list):
-        return [without_empty(each) for each in value]
-    if not isinstance(value, dict):
-        return value
-    return {name: without_empty(each) for name, each in value.items() if each or name not in LEFT_OUT}
-
-
-def selected(found: Object, fields: str) -> bool:
-    """Whether an object has these values in these fields."""
-    for pair in filter(None, fields.split(",")):
-        path, value = pair.split("=")
-        place: Any = found
-        for name in path.split("."):
-            place = (place or {}).get(name)
-        if place != value:
-            return False
-    return True
 
 
 def located(path: str) -> tuple[str, str | None, str | None, str | None]:

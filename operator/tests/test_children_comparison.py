@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sim_server import without_empty
+from sim_objects import without_empty
 from test_children_rendering import all_of, dataflow, live_object
 
 from binshift_operator.children import compare, next_attempt, with_applied_hash
