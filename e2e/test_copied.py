@@ -50,7 +50,7 @@ def clone(scene: Stage, snapshot: str) -> Dataflow:
 
 
 def test_copied_while_it_runs(scene: Stage, running: Dataflow, story: Story) -> None:
-    """The stream goes on unharmed; a clone continues at the next epoch with right rows, and again after its driver was deleted."""
+    """The stream continues unharmed; a clone continues at the next epoch with right rows, and again after its driver was deleted."""
     with story.act():
         status = taken(scene.kube, "monday")
         running.await_epochs(3)
