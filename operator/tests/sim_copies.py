@@ -26,6 +26,7 @@ class Copies:
         known: what each driver knows, by the UID of its pod and the name of the snapshot.
         seconds: that a copy takes.
         refused: why a location is refused; ``undeletable``: why files are not removed; ``failing``: why copies fail.
+        occupied: what else all locations have; empty if nothing.
         removed: the names of snapshots whose files were removed; ``puts``: the names of requested ones.
     """
 
@@ -36,6 +37,7 @@ class Copies:
     refused: dict[str, str] = field(default_factory=dict)
     undeletable: str = ""
     failing: str = ""
+    occupied: str = ""
     old: bool = False
     removed: list[str] = field(default_factory=list)
     puts: list[str] = field(default_factory=list)
@@ -70,6 +72,8 @@ class Copies:
             raise Changed(f"snapshot {name} is at {known[name]['location']}")
         if name not in known:
             new = {"name": name, "location": location, "epoch": query.log.epoch, "startedAt": self.clock()}
+            if self.occupied:
+                new |= {"epoch": None, "state": "Failed", "reason": self.occupied, "finishedAt": stamp(self.clock())}
             known[name] = self.stored.get(location) or new
 
     def _shown(self, copy: dict[str, Any]) -> dict[str, Any]:

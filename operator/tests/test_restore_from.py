@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from sim_snapshots import SnapshotCluster
 
 from binshift_operator.model.locations import checkpoint_directory, claim_of, snapshot_location
 from binshift_operator.model.names import SNAPSHOT_KIND, Child, DataflowKey
+from binshift_operator.model.snapshot_spec import SnapshotSchedule
 from binshift_operator.model.specification import Checkpoint, Dataflow
 
 KEY = "spark.binshift.restoreFrom"
@@ -218,5 +220,10 @@ def test_places_of_snapshots() -> None:
     assert snapshot_location(on_s3, "n", "s3://other/n") == "s3a://other/n"
     assert [claim_of(on_claim, at) for at in ("/checkpoint/x", "/checkpoints/x", "s3a://b/x")] == ["c", "", ""]
     assert claim_of(on_s3, "/checkpoint/x") == ""
+    uids = {"prod": "1234567890", "staging": "abcdefghij"}
+    keys = [DataflowKey(namespace, NAME, uid) for namespace, uid in uids.items()]
+    shared = [replace(on_s3, key=key, snapshots=SnapshotSchedule(3600.0, 1, "s3://b/base/")) for key in keys]
+    expected = ["s3a://b/base/prod/12345678/n", "s3a://b/base/staging/abcdefgh/n"]
+    assert [snapshot_location(each, "n", None) for each in shared] == expected
     with pytest.raises(ValueError, match=r"whole bucket s3a://bucket.*set spec\.location"):
         snapshot_location(dataflow(location="s3://bucket/"), "n", None)

@@ -168,6 +168,17 @@ def test_failed_ones_are_kept_in_the_same_number() -> None:
     assert locations(cluster) == set(complete)
 
 
+def test_files_of_others_are_never_removed() -> None:
+    """A snapshot that was refused, or not begun as its location has something else, goes without a request to remove files."""
+    cluster = scheduled(keep=1)
+    cluster.copies.occupied = "it has the snapshot of another query"
+    cluster.leap(3 * HOUR)
+    assert cluster.names("Failed") == [slot(cluster)]
+    assert "location" not in cluster.snapshot(slot(cluster))
+    assert "of another query" in cluster.snapshot(slot(cluster))["message"]
+    assert cluster.copies.removed == []
+
+
 def test_others_are_never_removed() -> None:
     """A snapshot that a user made, a periodic one without its label, and one of another dataflow stay."""
     cluster = scheduled(keep=1)

@@ -59,13 +59,14 @@ def test_a_snapshot_is_made() -> None:
         ({}, None, DEFAULT, NAME),
         ({}, "s3://backups/first", "s3a://backups/first", None),
         ({}, "/backups/first", "/backups/first", None),
-        ({"snapshots": {"every": "720h", "keep": 1, "location": "s3://b/x/"}}, None, "s3a://b/x/first", None),
+        ({"snapshots": {"every": "720h", "keep": 1, "location": "s3://b/x/"}}, None, "s3a://b/x/{place}/first", None),
     ],
     ids=["default", "given", "another volume", "the dataflow's"],
 )
 def test_location(dataflow: dict[str, Any], given: str | None, location: str, claim: str | None) -> None:
     """It is what the snapshot names, or below what the dataflow names, or next to the checkpoint."""
     cluster = started(**dataflow)
+    location = location.format(place=f"{NS}/{cluster.dataflow['metadata']['uid'][:8]}")
     cluster.request("first", **({} if given is None else {"location": given}))
     cluster.until(lambda: cluster.phase("first") == "Complete")
     assert cluster.snapshot("first")["location"] == location
@@ -92,6 +93,7 @@ def test_refused_location() -> None:
     cluster.until(lambda: cluster.phase("first") == "Failed")
     assert condition(cluster, "first", "Failed") == ("True", "Refused")
     assert "/etc is not writable" in cluster.snapshot("first")["message"]
+    assert "location" not in cluster.snapshot("first")
     assert events(cluster) == [("SnapshotFailed", "Warning", "first")]
     assert requests_while(cluster, 3600) == []
 

@@ -64,8 +64,12 @@ def wait_for_driver(status: SnapshotStatus, dataflow: Dataflow, why: str) -> Sna
 
 
 def refuse(status: SnapshotStatus, error: str, now: float) -> SnapshotStatus:
-    """The status after the driver has refused the snapshot, which is final."""
-    message = truncate(f"{error}. Create another snapshot with another location or name")
+    """The status after the driver has refused the snapshot, which is final.
+
+    If no copy was begun, it has no location: what is there belongs to another one, and must never be removed for this one.
+    """
+    message = truncate(f"{status.location} is refused: {error}. Create another snapshot with another location or name")
+    status = replace(status, location="", claim="") if status.epoch is None else status
     return replace(status, phase=SnapshotPhase.FAILED, reason=SnapshotReason.REFUSED, message=message, completed_at=now)
 
 
@@ -73,6 +77,9 @@ def follow(status: SnapshotStatus, report: ObservedSnapshot, now: float) -> Snap
     """The status after a report of the driver."""
     if report.state is SnapshotPhase.PENDING:
         return wait(status, SnapshotReason.QUEUED, report.reason or "the driver has not begun the copy yet")
+    epoch = status.epoch if report.epoch is None else report.epoch
+    if report.state is SnapshotPhase.FAILED and epoch is None:  # nothing was begun, as the location has something else
+        return refuse(status, report.reason or "the driver's log has the reason", report.finished_at or now)
     reason = {
         SnapshotPhase.COPYING: SnapshotReason.COPYING,
         SnapshotPhase.COMPLETE: SnapshotReason.COMPLETE,
@@ -84,7 +91,7 @@ def follow(status: SnapshotStatus, report: ObservedSnapshot, now: float) -> Snap
         phase=report.state,
         reason=reason,
         message=truncate(report.reason) or _message(report, status.location),
-        epoch=report.epoch,
+        epoch=epoch,
         files=report.files,
         bytes=report.bytes,
         copied_bytes=report.copied_bytes,

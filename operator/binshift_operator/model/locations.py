@@ -9,6 +9,8 @@ from binshift_operator.model.specification import Dataflow
 CLAIM_DIRECTORY: Final = "/checkpoint"
 """Where the checkpoint's claim is mounted in the pods."""
 SNAPSHOTS_SUFFIX: Final = "-snapshots"
+UID_CHARACTERS: Final = 8
+"""Of a dataflow's UID in the path of its snapshots: enough for the dataflows of one namespace in several clusters."""
 
 
 def hadoop_url(location: str) -> str:
@@ -30,6 +32,8 @@ def checkpoint_directory(dataflow: Dataflow) -> str:
 def snapshot_location(dataflow: Dataflow, name: str, given: str | None) -> str:
     """The location of a snapshot: as given, or a directory of its name in the dataflow's place for snapshots.
 
+    Dataflows of other namespaces and clusters can have the same ``snapshots.location`` and names: each has a directory of its own there.
+
     Raises:
         ValueError: there is no place next to the checkpoint, which is a whole bucket.
     """
@@ -37,7 +41,8 @@ def snapshot_location(dataflow: Dataflow, name: str, given: str | None) -> str:
         return hadoop_url(given)
     base = dataflow.snapshots.location if dataflow.snapshots is not None else None
     if base:
-        return f"{hadoop_url(base).rstrip('/')}/{name}"
+        key = dataflow.key
+        return f"{hadoop_url(base).rstrip('/')}/{key.namespace}/{key.uid[:UID_CHARACTERS]}/{name}"
     checkpoint = checkpoint_directory(dataflow).rstrip("/")
     if "/" not in checkpoint.partition("://")[2] and "://" in checkpoint:
         raise ValueError(
