@@ -93,7 +93,7 @@ class SnapshotReconciler:
             return decide.wait(status, SnapshotReason.NOT_SUPPORTED, TOO_OLD)
         except Refused as error:
             return decide.refuse(status, str(error), self.clock())
-        return decide.follow(status, report, self.clock())
+        return decide.follow(snapshot, status, report, self.clock())
 
     def _publish(self, found: dict[str, object], snapshot: Snapshot, status: SnapshotStatus) -> dict[str, object]:
         """Events first, then the status, and only if it has changed; the object as published."""

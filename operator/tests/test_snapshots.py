@@ -109,6 +109,24 @@ def test_name_of_another_location() -> None:
     assert DEFAULT in cluster.snapshot("first")["message"]
 
 
+def test_name_of_a_deleted_object() -> None:
+    """The files of a deleted object are not its successor's, which fails with the reason, and without a location."""
+    cluster = started()
+    cluster.request("first")
+    cluster.until(lambda: cluster.phase("first") == "Complete")
+    epoch = cluster.snapshot("first")["epoch"]
+    cluster.server.remove((SNAPSHOT_KIND, NS, "first"))
+    cluster.leap(60)
+    cluster.request("first")
+    cluster.until(lambda: cluster.phase("first") == "Failed")
+    assert (
+        f"{DEFAULT} already has the snapshot first of epoch {epoch}, finished at "
+        in cluster.snapshot("first")["message"]
+    )
+    assert "location" not in cluster.snapshot("first")
+    assert DEFAULT in cluster.copies.stored
+
+
 def test_copy_fails() -> None:
     """What the driver reports as failed has failed."""
     cluster = started()

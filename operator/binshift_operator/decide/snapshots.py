@@ -7,6 +7,7 @@ is idempotent. Complete and Failed are final.
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Final
 
 from binshift_operator.model.locations import claim_of, snapshot_location
@@ -23,6 +24,8 @@ from binshift_operator.status import EventRecord
 
 CHECKS_PER_DOUBLING: Final = 20.0
 """Number of checks while the age of a snapshot doubles."""
+CLOCK_SECONDS_MAX: Final = 5.0
+"""How far the clocks of the driver and of the API server can differ."""
 CHECK_SECONDS_MIN: Final = 1.0
 COPYING_SECONDS_MAX: Final = 10.0
 PENDING_SECONDS_MAX: Final = 60.0
@@ -73,10 +76,18 @@ def refuse(status: SnapshotStatus, error: str, now: float) -> SnapshotStatus:
     return replace(status, phase=SnapshotPhase.FAILED, reason=SnapshotReason.REFUSED, message=message, completed_at=now)
 
 
-def follow(status: SnapshotStatus, report: ObservedSnapshot, now: float) -> SnapshotStatus:
+def follow(snapshot: Snapshot, status: SnapshotStatus, report: ObservedSnapshot, now: float) -> SnapshotStatus:
     """The status after a report of the driver."""
     if report.state is SnapshotPhase.PENDING:
         return wait(status, SnapshotReason.QUEUED, report.reason or "the driver has not begun the copy yet")
+    if _is_of_an_earlier_object(snapshot, status, report):
+        at = datetime.fromtimestamp(report.finished_at or 0.0, UTC)
+        return refuse(
+            status,
+            f"{status.location} already has the snapshot {snapshot.key.name} of epoch {report.epoch}, finished at {at:%Y-%m-%dT%H:%M:%SZ}, before "
+            "this object was created: remove its files, or use another name",
+            now,
+        )
     epoch = status.epoch if report.epoch is None else report.epoch
     if report.state is SnapshotPhase.FAILED and epoch is None:  # nothing was begun, as the location has something else
         return refuse(status, report.reason or "the driver's log has the reason", report.finished_at or now)
@@ -98,6 +109,13 @@ def follow(status: SnapshotStatus, report: ObservedSnapshot, now: float) -> Snap
         started_at=report.started_at or status.started_at or now,
         completed_at=(report.finished_at or now) if final else None,
     )
+
+
+def _is_of_an_earlier_object(snapshot: Snapshot, status: SnapshotStatus, report: ObservedSnapshot) -> bool:
+    """Whether what is complete was made for a deleted object of the same name, whose files were kept."""
+    if report.state is not SnapshotPhase.COMPLETE or report.finished_at is None or status.started_at is not None:
+        return False
+    return report.finished_at < snapshot.created_at - CLOCK_SECONDS_MAX
 
 
 def _message(report: ObservedSnapshot, location: str) -> str:
