@@ -8,14 +8,15 @@ a crash in between, the object is still there to remove the rest.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from binshift_operator import events, status_codec
-from binshift_operator.decide.snapshot_schedule import plan_schedule
+from binshift_operator.decide.snapshot_schedule import SchedulePlan, plan_schedule
 from binshift_operator.driver_access import DriverAccess
-from binshift_operator.errors import Changed, Forbidden, NotThere, Refused, Unreachable
+from binshift_operator.driver_client import DriverClient
+from binshift_operator.errors import Changed, Forbidden, NotThere, OperatorError, Refused, Unreachable
 from binshift_operator.kube import Kube
 from binshift_operator.model.names import SNAPSHOT_KIND, DataflowKey
 from binshift_operator.model.snapshots import Snapshot, SnapshotPhase
@@ -24,12 +25,13 @@ from binshift_operator.reconcile import Result
 from binshift_operator.served import find_served
 from binshift_operator.snapshot_codec import parse_snapshot, periodic_labels, periodic_manifest
 from binshift_operator.status import EventRecord
+from binshift_operator.status_codec import parse_time
 
 log = logging.getLogger(__name__)
 RETRY_SECONDS: Final = 60.0
 """Until the first epoch is awaited again, or files are requested to be removed again by a driver that did not answer."""
 REMOVALS_MAX: Final = 10
-"""In one reconciliation: each can take as long as the driver's answer does."""
+"""In one reconciliation."""
 
 
 def has_schedule(manifest: Mapping[str, Any]) -> bool:
@@ -81,9 +83,9 @@ class ScheduleReconciler:
         plan = plan_schedule(dataflow.snapshots, (each for each in snapshots if each.periodic), self.clock())
         if plan.slot is not None:
             self._create(dataflow.key, plan.slot)
-        all_removed = self._remove(dataflow, plan.remove)
+        again = self._remove(dataflow, plan, plan.next_slot - dataflow.snapshots.every_seconds)
         until_next = max(0.0, plan.next_slot - self.clock())
-        return Result(until_next if all_removed else min(until_next, RETRY_SECONDS))
+        return Result(min(until_next, RETRY_SECONDS) if again else until_next)
 
     def _create(self, key: DataflowKey, slot: float) -> None:
         manifest = periodic_manifest(key, slot)
@@ -92,33 +94,68 @@ class ScheduleReconciler:
         except Changed:
             log.info("snapshot %s/%s exists already", key.namespace, manifest["metadata"]["name"])
 
-    def _remove(self, dataflow: Dataflow, surplus: Sequence[Snapshot]) -> bool:
-        """Remove snapshots, files first; whether there is nothing left to remove that can be removed soon."""
-        if not surplus:
-            return True
+    def _remove(self, dataflow: Dataflow, plan: SchedulePlan, slot: float) -> bool:
+        """Remove snapshots, files first; whether more can be removed soon. One that cannot be removed blocks no other one."""
+        if not plan.remove:
+            return False
         client = self.drivers.client(dataflow.key)
         if isinstance(client, str):
             log.info("snapshots are not removed yet: %s", client, extra={"dataflow": dataflow.key.name})
-            return False
-        for each in surplus[:REMOVALS_MAX]:
-            key, status = each.key, each.status
+            return True
+        removed, waiting = 0, False
+        for each in plan.remove:
+            if removed == REMOVALS_MAX:
+                return True
+            key = each.key
             self.kube.require_leadership()
             try:
-                if status.location:
-                    client.delete_snapshot(key.name, status.location)
-            except (Forbidden, Unreachable, NotThere) as error:
-                log.info("snapshots are not removed yet: %s", error, extra={"snapshot": f"{key.namespace}/{key.name}"})
-                return False
+                _remove_files(client, dataflow, each)
+            except (Forbidden, NotThere, Unreachable) as error:
+                log.info("a snapshot is not removed yet: %s", error, extra={"snapshot": f"{key.namespace}/{key.name}"})
+                if not isinstance(error, Unreachable) or not _answers(client):
+                    return True
+                waiting = True
+                continue
             except Refused as error:
-                if status.phase is SnapshotPhase.COMPLETE:
-                    self._report(each, str(error))
+                if each.status.phase is SnapshotPhase.COMPLETE:
+                    self._report(each, str(error), slot)
                     continue
             self.kube.delete(SNAPSHOT_KIND, key.namespace, key.name, key.uid)
-        return len(surplus) <= REMOVALS_MAX
+            removed += 1
+        return waiting
 
-    def _report(self, snapshot: Snapshot, error: str) -> None:
-        message = (
-            f"it is no longer kept, and the driver does not remove its files at {snapshot.status.location}: {error}"
-        )
+    def _report(self, snapshot: Snapshot, error: str, slot: float) -> None:
+        """Once in a slot."""
+        key = snapshot.key
+        message = f"it is no longer kept, and its files at {snapshot.status.location} are not removed: {error}"
         record = EventRecord("SnapshotNotRemoved", message, warning=True)
-        events.record(self.kube, snapshot.key, [record], self.clock())
+        name = events.event_manifest(key, record, self.clock())["metadata"]["name"]
+        known = self.kube.get("Event", key.namespace, name)
+        if known is None or parse_time(known["lastTimestamp"]) < slot:
+            events.record(self.kube, key, [record], self.clock())
+
+
+def _remove_files(client: DriverClient, dataflow: Dataflow, snapshot: Snapshot) -> None:
+    """Have the driver remove the files; it does not have the volume of another claim, and would find none there.
+
+    Raises:
+        OperatorError: they are not removed; as the control API.
+    """
+    status, claim = snapshot.status, dataflow.checkpoint.claim
+    if not status.location:
+        return
+    if status.claim and status.claim != claim:
+        raise Refused(
+            f"they are on PersistentVolumeClaim {status.claim}, and the driver has {claim or 'none'}: remove them yourself, then delete "
+            "this object"
+        )
+    client.delete_snapshot(snapshot.key.name, status.location)
+
+
+def _answers(client: DriverClient) -> bool:
+    """Whether the driver answers, so that an error was one of a location."""
+    try:
+        client.dataflow()
+    except OperatorError:
+        return False
+    return True

@@ -25,7 +25,7 @@ class Copies:
         stored: what is complete, by location.
         known: what each driver knows, by the UID of its pod and the name of the snapshot.
         seconds: that a copy takes.
-        refused: why a location is refused; ``undeletable``: why files are not removed; ``failing``: why copies fail.
+        refused: why a location is refused; ``undeletable``: why files are not removed; ``failing``: why copies fail; ``locked``: `undeletable`, by name.
         occupied: what else all locations have; empty if nothing.
         removed: the names of snapshots whose files were removed; ``puts``: the names of requested ones.
     """
@@ -36,6 +36,7 @@ class Copies:
     seconds: float = COPY_SECONDS
     refused: dict[str, str] = field(default_factory=dict)
     undeletable: str = ""
+    locked: dict[str, Exception] = field(default_factory=dict)
     failing: str = ""
     occupied: str = ""
     old: bool = False
@@ -53,6 +54,8 @@ class Copies:
         if method == "DELETE":
             if self.undeletable:
                 raise Invalid(self.undeletable)
+            if name in self.locked:
+                raise self.locked[name]
             ((_, location),) = urllib.parse.parse_qsl(url.query)
             known.pop(name, None)
             self.stored.pop(location, None)

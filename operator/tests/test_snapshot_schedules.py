@@ -9,6 +9,7 @@ from sim_cluster import NAME, NS
 from sim_snapshots import SnapshotCluster, started
 from test_paused import pause
 
+from binshift_operator.errors import Invalid, Unreachable
 from binshift_operator.model.names import LABEL_DATAFLOW, LABEL_PERIODIC, SNAPSHOT_KIND
 from binshift_operator.snapshot_codec import slot_name
 
@@ -154,6 +155,63 @@ def test_files_that_are_not_removed() -> None:
     cluster.copies.undeletable = cluster.copies.failing = ""
     cluster.leap(HOUR)
     assert cluster.names("Complete") == [slot(cluster)]
+
+
+def not_removed(cluster: SnapshotCluster) -> dict[str, int]:
+    """How often it was reported of which snapshot that its files are not removed."""
+    found = (each for (kind, _, _), each in cluster.server.objects.items() if kind == "Event")
+    ours = (each for each in found if each["reason"] == "SnapshotNotRemoved")
+    return {each["involvedObject"]["name"]: each["count"] for each in ours}
+
+
+def test_one_that_is_not_removed_blocks_no_other() -> None:
+    """More than are removed at once stay at the head; all others go, and each is reported and requested once in a slot."""
+    cluster = scheduled(keep=30)
+    cluster.leap(24 * HOUR)
+    head, others = cluster.names()[:12], cluster.names()[12:]
+    assert len(others) > 12
+    cluster.copies.locked = dict.fromkeys(head, Invalid("access denied"))
+    cluster.edit(snapshots={**HOURLY, "keep": 1})
+    cluster.leap(600)
+    assert cluster.names() == [*head, others[-1]]
+    assert not_removed(cluster) == dict.fromkeys(head, 1)
+    cluster.server.requests.clear()
+    cluster.leap(600)
+    assert len(cluster.server.requests) < 50
+    cluster.edit(snapshots={**HOURLY, "keep": 1})
+    cluster.leap(60)
+    assert not_removed(cluster) == dict.fromkeys(head, 1)
+    cluster.leap(HOUR)
+    assert not_removed(cluster) == dict.fromkeys(head, 2)
+
+
+def test_one_location_that_does_not_answer() -> None:
+    """It delays no other removal, and is requested again soon."""
+    cluster = scheduled(keep=3)
+    cluster.leap(2 * HOUR)
+    first, second, newest = cluster.names()
+    cluster.copies.locked[first] = Unreachable("the bucket does not answer")
+    cluster.edit(snapshots={**HOURLY, "keep": 1})
+    cluster.leap(30)
+    assert cluster.names() == [first, newest]
+    cluster.copies.locked.clear()
+    cluster.leap(120)
+    assert cluster.names() == [newest]
+    assert locations(cluster) == {newest}
+    assert not_removed(cluster) == {}
+    assert second in cluster.copies.removed
+
+
+def test_files_on_another_claim() -> None:
+    """The driver of a dataflow that was created again with another claim finds no files there: the object stays, and is reported."""
+    cluster = scheduled(keep=1)
+    first = slot(cluster)
+    cluster.server.objects[SNAPSHOT_KIND, NS, first]["status"]["claimName"] = "earlier"
+    cluster.leap(HOUR)
+    assert cluster.names("Complete") == [first, slot(cluster)]
+    assert first in locations(cluster)
+    assert cluster.copies.removed == []
+    assert not_removed(cluster) == {first: 1}
 
 
 def test_failed_ones_are_kept_in_the_same_number() -> None:

@@ -97,6 +97,16 @@ def test_dataflow_is_deleted_and_created_again(phase: str) -> None:
     assert DEFAULT in cluster.copies.stored
 
 
+def test_dataflow_is_created_again_with_another_claim() -> None:
+    """The copy is made on the claim of the dataflow that makes it, and its status has that one."""
+    cluster = started(suspend=True)
+    cluster.request("first")
+    cluster.until(lambda: cluster.snapshot("first").get("claimName") == NAME)
+    cluster.dataflow["spec"]["checkpoint"] = {"claimName": "other"}
+    cluster.until(lambda: cluster.snapshot("first").get("claimName") == "other")
+    assert cluster.snapshot("first")["location"] == DEFAULT
+
+
 def test_silent_driver_and_api_server() -> None:
     """Neither a control API nor an API server that does not answer ends a snapshot."""
     cluster = started()

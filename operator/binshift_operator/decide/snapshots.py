@@ -39,8 +39,8 @@ def locate(snapshot: Snapshot, dataflow: Dataflow | None) -> SnapshotStatus:
         return wait(
             status, SnapshotReason.DATAFLOW_NOT_FOUND, f"there is no StreamingDataflow {name} in this namespace"
         )
-    if status.location:
-        return status
+    if status.location:  # the next driver makes all of the copy, on its own claim
+        return status if dataflow.parse_error else replace(status, claim=claim_of(dataflow, status.location))
     if dataflow.parse_error:
         message = f"the spec of StreamingDataflow {name} is invalid: {dataflow.parse_error}"
         return wait(status, SnapshotReason.INVALID_DATAFLOW, message)
