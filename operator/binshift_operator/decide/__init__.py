@@ -11,7 +11,7 @@ applies ends the decision:
 | a child's name is taken by a foreign object | none; report it | `decision` |
 | the checkpoint is not usable, and nothing runs yet | create the other children, report it | `decision` |
 | its ServiceAccount does not exist, and nothing runs yet | create the other children, report it | `decision` |
-| the snapshot that its checkpoint begins with is not complete, and nothing runs yet | create the other children, report it | `decision` |
+| the snapshot that its checkpoint begins with is not complete, and nothing runs yet | delete a driver's pod that has not started, create the other children, report it | `decision` |
 | the Secret is missing | create it, and the children that do not need it | `decision` |
 | the dataflow is suspended | stop the query, delete the driver's pod, then the executors' | `stopping` |
 | the program has ended by itself, as recorded for this spec | the same | `stopping` |

@@ -100,22 +100,35 @@ def _name_taken(situation: Situation) -> Step | None:
 def _blocked(situation: Situation) -> Step | None:
     """Without its checkpoint, its ServiceAccount or its snapshot, a dataflow that does not run yet cannot start."""
     observed = situation.observed
-    if observed.driver is not None or situation.dataflow.suspend or situation.has_finished:
+    if situation.dataflow.suspend or situation.has_finished:
         return None
+    if observed.driver is not None:
+        return _awaits_snapshot(situation) if _never_began(situation) else None
     unusable = _checkpoint_problem(situation)
     problem = unusable or _service_account_problem(observed)
     if problem is None:
-        return _awaits_snapshot(observed)
+        return _awaits_snapshot(situation)
     reason = ProgressingReason.CHECKPOINT if unusable else ProgressingReason.SPEC
     return Step(reason, problem[1], actions=drift.plain_children(observed), degraded=problem)
 
 
-def _awaits_snapshot(observed: ObservedState) -> Step | None:
-    """Started without its snapshot, the program would begin with no state."""
+def _never_began(situation: Situation) -> bool:
+    """Whether there was no epoch, and the driver's pod has never run, or is being deleted for that."""
+    observed, driver = situation.observed, situation.observed.driver
+    if driver is None or observed.runtime is not None or situation.before.epoch_stats.epoch is not None:
+        return False
+    return driver.state in stopping.NEVER_RAN or observed.children[Child.DRIVER].replicas == 0
+
+
+def _awaits_snapshot(situation: Situation) -> Step | None:
+    """Started without its snapshot, the program would begin with no state: a driver that is yet to start is removed."""
+    observed = situation.observed
     problem = observed.restore_problem
     if problem is None:
         return None
     actions = drift.plain_children(observed)
+    if observed.children[Child.DRIVER].replicas and situation.before.epoch_stats.epoch is None:
+        actions += drift.stateful_sets(observed, {Child.DRIVER: 0})
     return Step(ProgressingReason.SNAPSHOT, problem.message, actions=actions, degraded=_snapshot_problem(observed))
 
 
