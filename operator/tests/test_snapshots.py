@@ -120,7 +120,7 @@ def test_name_of_a_deleted_object() -> None:
     cluster.request("first")
     cluster.until(lambda: cluster.phase("first") == "Failed")
     assert (
-        f"{DEFAULT} already has the snapshot first of epoch {epoch}, finished at "
+        f"{DEFAULT} is refused: it already has the snapshot first of epoch {epoch}, finished "
         in cluster.snapshot("first")["message"]
     )
     assert "location" not in cluster.snapshot("first")

@@ -7,7 +7,6 @@ is idempotent. Complete and Failed are final.
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Final
 
 from binshift_operator.model.locations import claim_of, snapshot_location
@@ -80,14 +79,13 @@ def follow(snapshot: Snapshot, status: SnapshotStatus, report: ObservedSnapshot,
     """The status after a report of the driver."""
     if report.state is SnapshotPhase.PENDING:
         return wait(status, SnapshotReason.QUEUED, report.reason or "the driver has not begun the copy yet")
-    if _is_of_an_earlier_object(snapshot, status, report):
-        at = datetime.fromtimestamp(report.finished_at or 0.0, UTC)
-        return refuse(
-            status,
-            f"{status.location} already has the snapshot {snapshot.key.name} of epoch {report.epoch}, finished at {at:%Y-%m-%dT%H:%M:%SZ}, before "
-            "this object was created: remove its files, or use another name",
-            now,
+    earlier = _seconds_before_creation(snapshot, status, report)
+    if earlier > CLOCK_SECONDS_MAX:  # it was made for a deleted object of the same name, whose files were kept
+        message = (
+            f"it already has the snapshot {snapshot.key.name} of epoch {report.epoch}, finished {earlier:.0f} s before this object was "
+            "created: remove its files, or use another name"
         )
+        return refuse(status, message, now)
     epoch = status.epoch if report.epoch is None else report.epoch
     if report.state is SnapshotPhase.FAILED and epoch is None:  # nothing was begun, as the location has something else
         return refuse(status, report.reason or "the driver's log has the reason", report.finished_at or now)
@@ -111,11 +109,11 @@ def follow(snapshot: Snapshot, status: SnapshotStatus, report: ObservedSnapshot,
     )
 
 
-def _is_of_an_earlier_object(snapshot: Snapshot, status: SnapshotStatus, report: ObservedSnapshot) -> bool:
-    """Whether what is complete was made for a deleted object of the same name, whose files were kept."""
+def _seconds_before_creation(snapshot: Snapshot, status: SnapshotStatus, report: ObservedSnapshot) -> float:
+    """How long before the object it was complete; 0 if it was not, or was seen to be copied for this object."""
     if report.state is not SnapshotPhase.COMPLETE or report.finished_at is None or status.started_at is not None:
-        return False
-    return report.finished_at < snapshot.created_at - CLOCK_SECONDS_MAX
+        return 0.0
+    return snapshot.created_at - report.finished_at
 
 
 def _message(report: ObservedSnapshot, location: str) -> str:
