@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from binshift_operator.decide.restoring import restore_location
+from binshift_operator.errors import Forbidden
 from binshift_operator.kube import Kube
 from binshift_operator.model.names import SNAPSHOT_KIND
 from binshift_operator.model.snapshot_spec import RestoreFrom, RestoreProblem
@@ -22,7 +23,13 @@ def with_restore_location(kube: Kube, dataflow: Dataflow) -> tuple[Dataflow, Res
     if source is None or source.location:
         return dataflow, None
     assert source.snapshot
-    found = kube.get(SNAPSHOT_KIND, dataflow.key.namespace, source.snapshot)
+    try:
+        found = kube.get(SNAPSHOT_KIND, dataflow.key.namespace, source.snapshot)
+    except Forbidden as error:  # a dataflow that runs needs no snapshot
+        message = (
+            f"StreamingDataflowSnapshot {source.snapshot} (checkpoint.restoreFrom.snapshot) cannot be read: {error}"
+        )
+        return dataflow, RestoreProblem(message, lasting=True)
     location = restore_location(dataflow, source.snapshot, None if found is None else parse_snapshot(found))
     if isinstance(location, RestoreProblem):
         return dataflow, location

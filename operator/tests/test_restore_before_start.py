@@ -63,3 +63,29 @@ def test_driver_that_waits_after_the_first_epoch() -> None:
     cluster.pulls = True
     cluster.run(20)
     assert uids(cluster, "driver") == driver
+
+
+def test_snapshot_that_cannot_be_read() -> None:
+    """It is reported, and the dataflow that runs is reconciled all the same."""
+    cluster = SnapshotCluster()
+    cluster.start()
+    cluster.converge()
+    driver = uids(cluster, "driver")
+    cluster.server.unreadable.add("/first")
+    cluster.edit(checkpoint={"claimName": NAME, "restoreFrom": {"snapshot": "first"}}, replicas=3)
+    cluster.run(60)
+    assert "cannot be read" in condition(cluster, "Degraded")["message"]
+    assert uids(cluster, "driver") == driver
+    assert len(cluster.pods("executor")) == 3
+
+
+def test_snapshot_of_itself() -> None:
+    """A dataflow that waits for its own snapshot, which waits for the dataflow, reports that."""
+    cluster = SnapshotCluster()
+    cluster.start()
+    cluster.request("first")
+    cluster.dataflow["spec"]["checkpoint"] = {"claimName": NAME, "restoreFrom": {"snapshot": "first"}}
+    cluster.run(20)
+    assert not cluster.pods("driver")
+    assert condition(cluster, "Degraded")["reason"] == "SnapshotUnusable"
+    assert "it is a snapshot of this dataflow" in condition(cluster, "Degraded")["message"]

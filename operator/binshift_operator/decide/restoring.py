@@ -27,9 +27,14 @@ def restore_location(dataflow: Dataflow, name: str, snapshot: Snapshot | None) -
         )
     status, kept = snapshot.status, dataflow.checkpoint
     if status.phase is not SnapshotPhase.COMPLETE:
-        failed = status.phase is SnapshotPhase.FAILED
-        message = f"StreamingDataflowSnapshot {name} (checkpoint.restoreFrom.snapshot) is {status.phase.value}: "
-        return RestoreProblem(f"{message}{status.message or 'it has just been created'}", lasting=failed)
+        circular = status.phase is SnapshotPhase.PENDING and snapshot.dataflow == dataflow.key.name
+        why = status.message or "it has just been created"
+        if circular:
+            why += "; it is a snapshot of this dataflow, whose next start waits for it: name another one"
+        return RestoreProblem(
+            f"StreamingDataflowSnapshot {name} (checkpoint.restoreFrom.snapshot) is {status.phase.value}: {why}",
+            lasting=circular or status.phase is SnapshotPhase.FAILED,
+        )
     if status.claim and status.claim != kept.claim:
         return RestoreProblem(
             f"StreamingDataflowSnapshot {name} is on PersistentVolumeClaim {status.claim}, and this checkpoint is on "
