@@ -66,7 +66,7 @@ def test_driver_that_waits_after_the_first_epoch() -> None:
 
 
 def test_snapshot_that_cannot_be_read() -> None:
-    """It is reported, and the dataflow that runs is reconciled all the same."""
+    """It is reported, and the dataflow that runs is still reconciled."""
     cluster = SnapshotCluster()
     cluster.start()
     cluster.converge()
