@@ -34,9 +34,10 @@ def test_a_request_is_copied(world: World) -> None:
     """It is pending or copying at first, and complete in the end, with its figures and times."""
     assert world.shelf.put("monday", "/backup").state in SavepointState
     done = world.ended("monday")
-    assert (done.state, done.why, done.started_at, done.finished_at) == (SavepointState.COMPLETE, "", 100.0, 100.0)
     made = records.complete(world.targets["/backup"])
     assert made is not None
+    times = done.started_at, done.finished_at
+    assert (done.state, done.why, *times) == (SavepointState.COMPLETE, "", 100.0, made.finished_ms / 1000)
     progress = done.progress
     assert (progress.epoch, progress.files, progress.bytes) == (2, len(made.files), made.bytes)
     assert (progress.copied_files, progress.copied_bytes) == (progress.files, progress.bytes)
@@ -62,13 +63,13 @@ def test_a_name_has_one_location(world: World) -> None:
 
 
 def test_a_complete_one_is_known_after_a_restart(world: World) -> None:
-    """The next driver's first answer is that it is complete."""
+    """The next driver's first answer is that it is complete, and since when."""
     world.shelf.put("monday", "/backup")
-    world.ended("monday")
+    first = world.ended("monday").finished_at
     world.query.restart()
     again = world.new_shelf()
     found = again.put("monday", "/backup")
-    assert (found.state, found.progress.epoch) == (SavepointState.COMPLETE, 2)
+    assert (found.state, found.progress.epoch, found.finished_at) == (SavepointState.COMPLETE, 2, first)
     assert found.progress.copied_files == found.progress.files > 0
 
 

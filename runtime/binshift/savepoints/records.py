@@ -37,6 +37,7 @@ class Savepoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         files: all of them, apart from the two descriptions.
         bytes: of these files.
         version: of the binshift that made it.
+        finished_ms: when it was complete, in milliseconds since 1970; 0 before.
     """
 
     format: int = FORMAT_VERSION
@@ -49,6 +50,7 @@ class Savepoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     files: tuple[CopiedFile, ...]
     bytes: int
     version: str
+    finished_ms: int = 0
 
 
 class Origin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

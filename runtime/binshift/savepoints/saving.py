@@ -162,7 +162,10 @@ class Saving:
         if missing := [each.name for each in plan.files if each not in there]:
             raise StorageUnavailable(f"{missing[0]} has disappeared from {self._target.url}: it is copied again")
         check_opens(self._target, plan)
-        written = self._target.put_if_absent(layout.DESCRIPTION, records.encode(layout.DESCRIPTION, plan))
-        if not written and records.complete(self._target) != plan:
+        done = msgspec.structs.replace(plan, finished_ms=round(1000 * time.time()))
+        if self._target.put_if_absent(layout.DESCRIPTION, records.encode(layout.DESCRIPTION, done)):
+            return done
+        found = records.complete(self._target)
+        if found is None or msgspec.structs.replace(found, finished_ms=plan.finished_ms) != plan:
             raise SnapshotRefused(f"another process has written a snapshot to {self._target.url}")
-        return plan
+        return found

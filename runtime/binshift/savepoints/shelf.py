@@ -225,12 +225,12 @@ class Shelf:
             self._ended(wanted, SavepointState.FAILED, f"a bug in binshift: {error!r}")
         else:
             wanted.progress.planned(found, found.files)
-            self._ended(wanted, SavepointState.COMPLETE, "")
+            self._ended(wanted, SavepointState.COMPLETE, "", found.finished_ms / 1000)
             logger.info("the snapshot %s of epoch %d is complete at %s", wanted.name, found.epoch, wanted.location)
 
-    def _ended(self, wanted: Requested, state: SavepointState, reason: str) -> None:
+    def _ended(self, wanted: Requested, state: SavepointState, reason: str, at: float | None = None) -> None:
         with self._lock:
             if wanted.state is SavepointState.FAILED:  # it was removed meanwhile
                 return
             wanted.state, wanted.reason = state, reason
-            wanted.finished_at = self._now() if wanted.ended else None
+            wanted.finished_at = (at or self._now()) if wanted.ended else None
