@@ -54,7 +54,7 @@ def hottest_of(counts: npt.NDArray[np.float64], named: Sequence[NamedKey], reach
     """The bin with most records, by those counted; None if too few were, or if operators have no keys.
 
     All workers read and filter rows, whatever bins they have: rows that a filter drops are not a bin's, and without keys
-    what is left for the one bin says nothing of that work.
+    the one bin has only what is left of that work.
 
     Args:
         counts: records by bin.
