@@ -85,6 +85,45 @@ def load_of(epochs: Sequence[EpochLoad], costs: EpochCosts, now: float) -> Load:
     return Load(now, *figures, newest.workers)
 
 
+def together(loads: Sequence[Load]) -> Load | None:
+    """The load of several queries on the same workers, as that of one; None if none is measured.
+
+    Its rows are those of all queries, at their mean cost, so that they need as many workers as the rows of each query together. A query
+    that has not been measured yet adds nothing.
+
+    >>> cheap, dear = (Load(1.0, EpochCost(0.1, cost, True), 9, 100.0, 0, None, False, 0.2, 2) for cost in (0.001, 0.003))
+    >>> both = together([cheap, dear])
+    >>> both.rows_per_second, round(both.cost.per_row * both.rows_per_second, 3)
+    (200.0, 0.4)
+    """
+    known = [(each, each.cost) for each in loads if each.cost is not None]
+    if not known:
+        return next(iter(loads), None)
+    rates = [each.rows_per_second or 0.0 for each, _ in known]
+    works = [cost.per_row * rate for (_, cost), rate in zip(known, rates, strict=True)]
+    rate, work = sum(rates), sum(works)
+    per_row = work / rate if rate else sum(cost.per_row for _, cost in known) / len(known)
+    behind = [each.behind * cost.per_row for each, cost in known if each.behind is not None]
+    bounds = [each.bound for each, _ in known if each.bound is not None]
+    hottest = [
+        Hottest(each.hottest.share * part / work, each.hottest.key)
+        for (each, _), part in zip(known, works, strict=True)
+        if each.hottest is not None and part
+    ]
+    return Load(
+        at=max(each.at for each, _ in known),
+        cost=EpochCost(max(cost.fixed for _, cost in known), per_row, all(cost.certain for _, cost in known)),
+        measured=min(each.measured for each, _ in known),
+        rows_per_second=None if all(each.rows_per_second is None for each, _ in known) else rate,
+        behind=round(sum(behind) / per_row) if behind and per_row else 0 if behind else None,
+        bound=sum(bounds) if bounds else None,
+        at_bound=any(each.at_bound for each, _ in known),
+        epoch_seconds=max((each.epoch_seconds for each, _ in known if each.epoch_seconds is not None), default=None),
+        workers=max(each.workers for each, _ in known),
+        hottest=max(hottest, key=lambda each: each.share, default=None),
+    )
+
+
 def load_of_answer(answer: Mapping[str, Any]) -> Load:
     """The load in an answer of the control API, by the names in its JSON.
 

@@ -35,6 +35,13 @@ def load_shown(found: load.Load) -> Load:
     )
 
 
+def joint_load(answers: Sequence[Load | None]) -> Load | None:
+    """The load of several queries as one answer; see `binshift.load.together`."""
+    known = [load.load_of_answer(each.model_dump(by_alias=True)) for each in answers if each is not None]
+    found = load.together(known)
+    return None if found is None else load_shown(found)
+
+
 def hot_keys_shown(named: Sequence[NamedKey], records_per_second: float | None) -> list[HotKey]:
     """Hot keys as answers; ``records_per_second``: that reach all operators."""
     return [

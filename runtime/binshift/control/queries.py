@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from binshift.control.answer import Answer
 from binshift.control.epoch_figures import Epochs
 from binshift.control.joint import JointHistory, added
+from binshift.control.load_answers import joint_load
 from binshift.control.models import Bins, Dataflow, Migration, State, Target, WorkerLoad
 from binshift.control.placement import Placement
 from binshift.control.requests import RebalanceRequest, TargetRequest
@@ -91,7 +92,7 @@ class JointService(ControlService):
                 "committed_at": None if None in committed else oldest,
                 "under_way": None if stuck is None else stuck.under_way,
                 "workers": sorted({worker for each in seen for worker in each.workers}),
-                "load": None,
+                "load": joint_load([each.load for each in live]),
                 "hot_keys": sorted((key for each in live for key in each.hot_keys), key=lambda key: -key.share),
                 "target": _common([each.target for each in live or seen]),
                 "migration": self._history.shown(),
