@@ -13,7 +13,8 @@ from binshift.engine.timings import EpochTimings
 from binshift.model import Epoch
 
 with importable():
-    from nexmark import drivers, kills, moves, page
+    import targets
+    from nexmark import drivers, kills, moves, page, speed
     from nexmark.__main__ import arguments
     from nexmark.queries import QUERIES
     from nexmark.suite import RUNS, Suite
@@ -141,3 +142,24 @@ def test_the_page_has_a_line_for_each_query() -> None:
 def test_the_page_equals_the_results() -> None:
     """The tables of docs/nexmark.md are those of the stored results."""
     assert page.write(check=True) == 0
+
+
+def test_speeds_are_compared_over_the_same_events() -> None:
+    """A ratio is of events by seconds of all measured batches; each kind of query has its own target."""
+    half, one = speed.Measured(1000, (0.5, 0.5)), speed.Measured(1000, (1.0, 1.5, 0.5))
+    rows = [speed.row_of("q5", one, half), speed.row_of("q4", one, half)]
+    assert [(row["spark"], row["binshift"], row["ratio"]) for row in rows] == [(1000.0, 2000.0, 2.0)] * 2
+    verdicts = targets.verdicts(rows, speed.TARGETS, speed.named)
+    assert [(each["case"], each["target"], each["met"]) for each in verdicts] == [
+        ("q5", ">= 1", True),
+        ("q4", ">= 5", False),
+    ]
+    shown = page.speeds(rows)
+    assert shown.index("| q4 |") < shown.index("| q5 |")
+    assert "| 2,000 | 1,000 |" in shown
+
+
+def test_the_speed_of_queries_with_state_is_compared() -> None:
+    """The others are Spark's on both."""
+    chosen = arguments(["speed"]).queries
+    assert chosen == [query.name for query in QUERIES.values() if query.state]

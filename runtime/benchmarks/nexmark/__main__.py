@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from nexmark import page, runs
+from nexmark import page, runs, speed
 from nexmark.queries import QUERIES
 from nexmark.suite import RUNS
 
@@ -15,6 +15,7 @@ EPILOG = """\
   make nexmark NEXMARK="correct q5 q8"               only these
   make nexmark NEXMARK="correct --runs calm,fluid"   only without moves and with moves of single bins
   make nexmark NEXMARK="correct --seed 7 --events 400000 --steps 80"
+  make nexmark NEXMARK="speed q5 q8"                 how fast they are on binshift and on Spark
   make nexmark NEXMARK=page                          the results as docs/nexmark.md
 
 Exit status of `correct`: 0 if every run of every query was equal, else 1. `python -m nexmark COMMAND --help` explains each option.
@@ -35,6 +36,7 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _correct(commands.add_parser("correct", help="compare every query with the oracle", formatter_class=Shown))
+    _speed(commands.add_parser("speed", help="compare the speed with Spark's", formatter_class=Shown))
     shown = commands.add_parser("page", help="write docs/nexmark.md from the results")
     shown.add_argument("--check", action="store_true", help="write nothing; fail if the page is out of date")
     commands.add_parser("list", help="the queries with their operators")
@@ -45,6 +47,7 @@ def main(given: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit status."""
     known: Mapping[str, Callable[[argparse.Namespace], int]] = {
         "correct": runs.correct,
+        "speed": lambda options: speed.with_inputs(options, runs.config_of(options, options.delayed)),
         "page": lambda options: page.write(check=options.check),
         "list": lambda _: listed(),
     }
@@ -59,14 +62,18 @@ def listed() -> int:
     return 0
 
 
-def _chosen(parser: argparse.ArgumentParser, default: Sequence[str]) -> None:
+def _chosen(parser: argparse.ArgumentParser, default: Sequence[str], bins: int = 16) -> None:
     # `choices` would compare the whole default list with each choice.
     parser.add_argument("queries", nargs="*", type=_known, default=list(default), metavar="QUERY", help="of `list`")
     parser.add_argument("--seed", type=int, default=1, help="of the generator")
-    parser.add_argument("--bins", type=int, default=16, help="of binshift's state")
+    parser.add_argument("--bins", type=int, default=bins, help="of binshift's state")
     parser.add_argument("--group", type=int, default=100, help="event numbers are shuffled in groups of so many")
     parser.add_argument("--in-flight", type=int, default=100, help="auctions that are open at the same time")
     parser.add_argument("--event-rate", type=int, default=1000, help="events in a second of event time")
+    parser.add_argument(
+        "--delayed", type=int, default=10, help="one event in so many is delayed by up to 3 s; 0 for none"
+    )
+    parser.add_argument("--no-save", action="store_true", help="keep no results")
 
 
 def _known(name: str) -> str:
@@ -94,10 +101,15 @@ def _correct(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--events", type=int, default=48_000, help="in all")
     parser.add_argument("--steps", type=int, default=32, help="batches with data")
     parser.add_argument("--at-once", type=int, default=2, help="queries that run at the same time")
-    parser.add_argument(
-        "--delayed", type=int, default=10, help="one event in so many is delayed by up to 3 s; 0 for none"
+
+
+def _speed(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Run each query with state on Spark and on binshift in turn, over the same events, and compare their speed."
     )
-    parser.add_argument("--no-save", action="store_true", help="keep no results")
+    _chosen(parser, [query.name for query in QUERIES.values() if query.state], bins=256)
+    parser.add_argument("--events", type=int, default=240_000, help="in all")
+    parser.add_argument("--steps", type=int, default=12, help="batches, of which the first four are not measured")
 
 
 if __name__ == "__main__":

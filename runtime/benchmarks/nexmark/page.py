@@ -8,9 +8,11 @@ from typing import Any
 from archive import Row, load
 from page import DOCS, MARKED, machine, measured
 from tables import markdown
+from targets import summary
 
 from nexmark.queries import QUERIES
 from nexmark.query import Query
+from nexmark.speed import TARGETS, named
 from nexmark.suite import BINSHIFT, CALM, RUNS, SPARK
 
 PAGE = DOCS / "nexmark.md"
@@ -43,7 +45,25 @@ def block(name: str) -> str:
     rows = load(f"nexmark_{name}")
     if not rows:
         return f"*Not measured yet: `make nexmark NEXMARK={name}`.*"
-    return f"{markdown(verdicts(rows))}\n\n{measured(rows)}"
+    shown = speeds(rows) if name == "speed" else markdown(verdicts(rows))
+    return f"{shown}\n\n{measured(rows)}"
+
+
+def speeds(rows: Sequence[Row]) -> str:
+    """How fast each query is on both, and how many meet the target."""
+    ordered = sorted(rows, key=lambda row: list(QUERIES).index(row["query"]))
+    shown = [
+        {
+            "query": row["query"],
+            "binshift, events/s": round(row["binshift"]),
+            "Spark, events/s": round(row["spark"]),
+            "ratio": round(row["ratio"], 2),
+            "binshift, s a batch": round(row["binshift_batch_s"], 2),
+            "Spark, s a batch": round(row["spark_batch_s"], 2),
+        }
+        for row in ordered
+    ]
+    return f"{markdown(shown)}\n\n{markdown(summary(ordered, TARGETS, named))}"
 
 
 def verdicts(rows: Sequence[Row]) -> list[dict[str, Any]]:

@@ -30,7 +30,7 @@ def correct(options: Namespace) -> int:
     queries = [QUERIES[name] for name in options.queries]
     suite = Suite(queries, options.runs, options.bins, options.at_once, options.steps)
     with tempfile.TemporaryDirectory(prefix="nexmark-") as name:
-        inputs = Inputs(Path(name) / "in", _config(options, options.delayed), options.events, options.steps)
+        inputs = Inputs(Path(name) / "in", config_of(options, options.delayed), options.events, options.steps)
         found = track(_checked(suite, inputs, Path(name)), description="runs", total=suite.count())
         rows = list(_kept(_reported(found), save_each=not options.no_save))
     print(text(rows))
@@ -65,7 +65,8 @@ def _reported(found: Iterable[Checked]) -> Iterator[Checked]:
         yield each
 
 
-def _config(options: Namespace, delayed: int) -> Config:
+def config_of(options: Namespace, delayed: int) -> Config:
+    """The generator that the options describe."""
     return Config(
         seed=options.seed,
         rate=options.event_rate,
