@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from binshift.spark.jobs.batches import with_nudge_source
 from binshift.spark.session import checkpoint_files
-from binshift.spark.session.checkpoint_files import FILE_MANAGER
+from binshift.spark.session.checkpoint_files import FILE_MANAGER, LOCAL_FILES
 from binshift.spark.session.jvm import install
 
 SPARKS = "org.apache.spark.sql.execution.streaming.checkpointing.FileContextBasedCheckpointFileManager"
@@ -20,6 +21,7 @@ class Started:
     """A stream of text files that binshift's own start has begun."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self._java = install(spark)
         (folder / "in").mkdir()
         (folder / "in" / "one.txt").write_text("a\n")
         self.sources = folder / "checkpoint" / "sources"
@@ -30,7 +32,7 @@ class Started:
         source = with_nudge_source(self._spark.readStream.text(str(self._folder / "in")), self._spark, self._name)
         location = str(self._folder / "checkpoint")
         writer = source.writeStream.format("noop").option("checkpointLocation", location)
-        query = checkpoint_files.start(install(self._spark), self._spark, writer, location, self._name)
+        query = checkpoint_files.start(self._java, self._spark, writer, location, self._name)
         try:
             query.processAllAvailable()
         finally:
@@ -60,6 +62,18 @@ def test_the_users_choice_is_respected(spark: SparkSession, tmp_path: Path) -> N
     finally:
         spark.conf.unset(FILE_MANAGER)
     assert started.hadoops()
+
+
+def test_other_file_systems_are_refused(spark: SparkSession) -> None:
+    """A plain Spark query that starts in another thread meanwhile would keep its checkpoint on this machine."""
+    install(spark)
+    jvm, gateway = spark._jvm, spark.sparkContext._gateway
+    arguments = gateway.new_array(jvm.java.lang.Object, 2)  # type: ignore[union-attr]
+    arguments[0] = jvm.org.apache.hadoop.fs.Path("s3a://bucket/clicks")  # type: ignore[union-attr]
+    arguments[1] = spark._jsparkSession.sessionState().newHadoopConf()
+    kind = jvm.org.apache.spark.util.Utils.classForName(LOCAL_FILES, True, False)  # type: ignore[union-attr]
+    with pytest.raises(Py4JJavaError, match="Start the query again"):
+        kind.getConstructors()[0].newInstance(arguments)
 
 
 def test_a_stream_that_cannot_make_its_sources_ends(spark: SparkSession, tmp_path: Path) -> None:

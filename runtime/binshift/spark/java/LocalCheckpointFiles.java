@@ -38,6 +38,12 @@ public class LocalCheckpointFiles implements CheckpointFileManager {
   private final Path root;
 
   public LocalCheckpointFiles(Path path, Configuration conf) throws IOException {
+    String scheme = path.toUri().getScheme();
+    if (scheme != null && !scheme.equals("file")) {
+      throw new IOException(
+          path + " is on no local disk: another query of the session was being started, and had set this class for itself."
+              + " Start the query again");
+    }
     RawLocalFileSystem raw = new RawLocalFileSystem();
     raw.initialize(java.net.URI.create("file:///"), conf);
     this.files = raw;
