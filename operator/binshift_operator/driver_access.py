@@ -47,5 +47,9 @@ class DriverAccess:
         keys = read_keys(secret) if ours and secret is not None else None
         if keys is None:
             return NO_TOKEN
-        address = self.address(key, str((pods[0].get("status") or {}).get("podIP") or ""))
-        return NO_ADDRESS if address is None else self.connect(address, keys[CONTROL_TOKEN])
+        return self.client_at(key, keys[CONTROL_TOKEN], str((pods[0].get("status") or {}).get("podIP") or ""))
+
+    def client_at(self, key: DataflowKey, token: str, ip: str) -> DriverClient | str:
+        """The client of the control API in the driver's pod with this IP, or the reason for which there is none."""
+        address = self.address(key, ip)
+        return NO_ADDRESS if address is None else self.connect(address, token)

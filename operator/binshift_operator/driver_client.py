@@ -11,17 +11,17 @@ import ssl
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import quote, urlencode
 
 import httpx2
 
-from binshift.load import load_of_answer
+from binshift.load import KEY_CHARACTERS_MAX, load_of_answer
 from binshift_operator.errors import TimedOut, Unreachable, error_of
 from binshift_operator.model.observed import ObservedRuntime, ObservedTarget, RunningEpoch, RunState
 from binshift_operator.model.snapshots import ObservedSnapshot, SnapshotPhase
 from binshift_operator.model.specification import Dataflow
-from binshift_operator.model.status import HOT_KEYS_MAX, KEY_CHARACTERS_MAX, HotKey, MigrationStatus
+from binshift_operator.model.status import HOT_KEYS_MAX, HotKey, MigrationStatus
 from binshift_operator.model.tracebacks import cause_first
 from binshift_operator.status_codec import parse_time
 
@@ -35,6 +35,7 @@ ANSWER_BYTES_MAX: Final = 4_000_000
 REASON_CHARACTERS_MAX: Final = 2000
 PART_CHARACTERS_MAX: Final = 32
 VERSION_CHARACTERS_MAX: Final = 64
+Parsed = TypeVar("Parsed")
 
 
 def make_client() -> httpx2.Client:
@@ -52,11 +53,7 @@ class DriverClient:
 
     def dataflow(self) -> ObservedRuntime:
         """The state of the whole dataflow."""
-        answer = self._request("GET", "/v1/dataflow")
-        try:
-            return parse_runtime(answer)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise Unreachable(f"the driver's response cannot be parsed: {error}") from error
+        return _parsed(parse_runtime, self._request("GET", "/v1/dataflow"))
 
     def put_target(self, dataflow: Dataflow, generation: int, workers: tuple[int, ...]) -> None:
         """Set the target."""
@@ -82,11 +79,12 @@ class DriverClient:
 
     def put_snapshot(self, name: str, location: str) -> ObservedSnapshot:
         """Request a snapshot; one that was requested before, or is complete at the location, is reported."""
-        return parse_snapshot_report(self._request("PUT", f"/v1/snapshots/{quote(name)}", {"location": location}))
+        answer = self._request("PUT", f"/v1/snapshots/{quote(name)}", {"location": location})
+        return _parsed(parse_snapshot_report, answer)
 
     def snapshot(self, name: str) -> ObservedSnapshot:
         """A snapshot that was requested; `NotThere` if the driver does not know it, as after its restart."""
-        return parse_snapshot_report(self._request("GET", f"/v1/snapshots/{quote(name)}"))
+        return _parsed(parse_snapshot_report, self._request("GET", f"/v1/snapshots/{quote(name)}"))
 
     def delete_snapshot(self, name: str, location: str) -> None:
         """Cancel the copy of a snapshot, and remove its files; no error if there are none."""
@@ -125,6 +123,14 @@ def _message(content: bytes) -> str:
         return ""
 
 
+def _parsed(parse: Callable[[Any], Parsed], answer: Any) -> Parsed:
+    """A response; `Unreachable` if it has another format."""
+    try:
+        return parse(answer)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise Unreachable(f"the driver's response cannot be parsed: {error}") from error
+
+
 def parse_runtime(answer: Mapping[str, Any]) -> ObservedRuntime:
     """The response of `GET /v1/dataflow`.
 
@@ -154,26 +160,23 @@ def parse_runtime(answer: Mapping[str, Any]) -> ObservedRuntime:
     )
 
 
-def parse_snapshot_report(answer: Any) -> ObservedSnapshot:
+def parse_snapshot_report(answer: Mapping[str, Any]) -> ObservedSnapshot:
     """The response about a snapshot.
 
     Raises:
-        Unreachable: it has another format.
+        AttributeError, KeyError, TypeError, ValueError: it has another format.
     """
-    try:
-        return ObservedSnapshot(
-            location=str(answer["location"]),
-            state=SnapshotPhase(answer["state"]),
-            reason=cause_first(str(answer.get("reason") or ""))[:REASON_CHARACTERS_MAX],
-            epoch=_int(answer.get("epoch")),
-            files=_int(answer.get("files")),
-            bytes=_int(answer.get("bytes")),
-            copied_bytes=_int(answer.get("copiedBytes")),
-            started_at=_seconds(answer.get("startedAt")),
-            finished_at=_seconds(answer.get("finishedAt")),
-        )
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise Unreachable(f"the driver's response cannot be parsed: {error}") from error
+    return ObservedSnapshot(
+        location=str(answer["location"]),
+        state=SnapshotPhase(answer["state"]),
+        reason=cause_first(str(answer.get("reason") or ""))[:REASON_CHARACTERS_MAX],
+        epoch=_int(answer.get("epoch")),
+        files=_int(answer.get("files")),
+        bytes=_int(answer.get("bytes")),
+        copied_bytes=_int(answer.get("copiedBytes")),
+        started_at=_seconds(answer.get("startedAt")),
+        finished_at=_seconds(answer.get("finishedAt")),
+    )
 
 
 def _running_epoch(found: Mapping[str, Any]) -> RunningEpoch:

@@ -178,9 +178,8 @@ def serves_snapshots(kube: Kube, namespaces: Sequence[str]) -> bool:
     """Whether snapshots are served, which roles of an earlier release do not permit; if the API server does not answer, they are."""
     try:
         missing = missing_right(kube, SNAPSHOT_KIND, namespaces)
-    except (
-        Unreachable
-    ) as error:  # if the right is missing after all, the watch ends the process, and the next one checks again
+    except Unreachable as error:
+        # If the right is missing after all, the watch ends the process, and the next one checks again.
         log.warning("it is unknown whether there is a right to watch snapshots: %s", error)
         return True
     except Refused as error:

@@ -16,7 +16,7 @@ from binshift_operator.children import RenderContext, compare, hash_keys, is_ret
 from binshift_operator.children.comparison import describe_rivals
 from binshift_operator.children.metadata import Manifest
 from binshift_operator.claims import observe_claim
-from binshift_operator.driver_access import NO_ADDRESS, NO_POD, NO_TOKEN, Address
+from binshift_operator.driver_access import NO_POD, NO_TOKEN, Address, DriverAccess
 from binshift_operator.driver_client import DriverClient
 from binshift_operator.errors import Forbidden, OperatorError, TimedOut, Unreachable
 from binshift_operator.kube import Kube, Object
@@ -164,10 +164,9 @@ class Observer:
             return None, None, NO_TOKEN
         if driver is None:
             return None, None, NO_POD
-        address = self.address(key, driver.ip)
-        if address is None:
-            return None, None, NO_ADDRESS
-        client = self.connect(address, token)
+        client = DriverAccess(self.kube, self.address, self.connect).client_at(key, token, driver.ip)
+        if isinstance(client, str):
+            return None, None, client
         return client, *_request(client, driver, memo, now)
 
     def _render(

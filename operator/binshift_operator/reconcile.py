@@ -23,7 +23,7 @@ from binshift_operator.metrics import OperatorMetrics
 from binshift_operator.model.actions import Action, Apply
 from binshift_operator.model.names import Child, DataflowKey
 from binshift_operator.model.situation import Timeouts
-from binshift_operator.model.specification import Dataflow, parse, parse_invalid
+from binshift_operator.model.specification import Dataflow, read
 from binshift_operator.model.status import Status
 from binshift_operator.observe import Observation, Observer
 from binshift_operator.served import find_served
@@ -95,13 +95,7 @@ class Reconciler:
             self._forget(namespace, name)
             return Result()
         before = status_codec.decode(self._writer.stored(found))
-        try:
-            dataflow = with_known_location(parse(found), before)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            # Only here is such an error the user's; anywhere else it is the operator's own.
-            why = f"the spec lacks {error}" if isinstance(error, KeyError) else str(error)
-            dataflow = parse_invalid(found, why)
-        return self._reconcile(dataflow, found, before)
+        return self._reconcile(with_known_location(read(found), before), found, before)
 
     def _is_as_it_was(self, namespace: str, name: str) -> bool:
         """Whether the load of a settled dataflow gives no reason to read anything else; without a request to the API server.

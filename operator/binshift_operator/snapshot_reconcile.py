@@ -16,12 +16,13 @@ from binshift_operator.driver_access import DriverAccess
 from binshift_operator.driver_client import DriverClient
 from binshift_operator.errors import Changed, Forbidden, NotThere, Refused, Unreachable
 from binshift_operator.kube import Kube
-from binshift_operator.model.names import API_VERSION, SNAPSHOT_KIND
+from binshift_operator.model.names import SNAPSHOT_KIND
 from binshift_operator.model.snapshots import ObservedSnapshot, Snapshot, SnapshotPhase, SnapshotReason, SnapshotStatus
-from binshift_operator.model.specification import Dataflow, parse, parse_invalid
+from binshift_operator.model.specification import Dataflow, read
 from binshift_operator.reconcile import Result
 from binshift_operator.served import find_served
 from binshift_operator.snapshot_codec import encode, parse_snapshot
+from binshift_operator.status_writer import apply_status
 
 log = logging.getLogger(__name__)
 TOO_OLD = "the version of binshift in the driver's image has no snapshots: build the image again"
@@ -74,10 +75,7 @@ class SnapshotReconciler:
         found = find_served(self.kube, self.selector, snapshot.key.namespace, snapshot.dataflow)
         if found is None or "deletionTimestamp" in found["metadata"]:
             return None
-        try:
-            return parse(found)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            return parse_invalid(found, str(error))
+        return read(found)
 
     def _advance(self, snapshot: Snapshot, status: SnapshotStatus, dataflow: Dataflow) -> SnapshotStatus:
         """Request the copy from the driver, or how far it is."""
@@ -102,14 +100,8 @@ class SnapshotReconciler:
             return found
         key = snapshot.key
         events.record(self.kube, key, decide.snapshot_events(snapshot.status, status), self.clock())
-        body = {
-            "apiVersion": API_VERSION,
-            "kind": SNAPSHOT_KIND,
-            "metadata": {"name": key.name, "namespace": key.namespace, "uid": key.uid},
-            "status": content,
-        }
         try:
-            self.kube.apply(body, "status")
+            apply_status(self.kube, key, content)
         except (Changed, NotThere):
             log.info("snapshot %s/%s was deleted meanwhile", key.namespace, key.name)
         return {**found, "status": content}

@@ -20,7 +20,7 @@ from binshift_operator.errors import Changed, Forbidden, NotThere, OperatorError
 from binshift_operator.kube import Kube
 from binshift_operator.model.names import SNAPSHOT_KIND, DataflowKey
 from binshift_operator.model.snapshots import Snapshot, SnapshotPhase
-from binshift_operator.model.specification import Dataflow, parse
+from binshift_operator.model.specification import Dataflow, read
 from binshift_operator.reconcile import Result
 from binshift_operator.served import find_served
 from binshift_operator.snapshot_codec import parse_snapshot, periodic_labels, periodic_manifest
@@ -65,10 +65,7 @@ class ScheduleReconciler:
         found = find_served(self.kube, self.selector, namespace, name)
         if found is None or "deletionTimestamp" in found["metadata"] or not has_schedule(found):
             return Result()
-        try:
-            dataflow = parse(found)
-        except (AttributeError, KeyError, TypeError, ValueError):
-            return Result()  # its status reports the error
+        dataflow = read(found)  # without a schedule if it is invalid: its status reports the error
         before = status_codec.decode(found.get("status") or {})
         if (
             dataflow.snapshots is None

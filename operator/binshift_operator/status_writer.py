@@ -14,7 +14,7 @@ from typing import Final
 
 from binshift_operator.errors import Invalid, Unreachable
 from binshift_operator.kube import Kube, Object
-from binshift_operator.model.names import API_VERSION, KIND, DataflowKey
+from binshift_operator.model.names import API_VERSION, DataflowKey, SnapshotKey
 
 log = logging.getLogger(__name__)
 NEWEST_FIELDS: Final = (("hotKeys",), ("restoreFrom",), ("rollout", "leavingNodes"))
@@ -47,6 +47,12 @@ def _has(status: Object, path: Sequence[str]) -> bool:
     return path[-1] in (_parent(status, path[:-1]) or {})
 
 
+def apply_status(kube: Kube, key: DataflowKey | SnapshotKey, status: Object) -> Object:
+    """Write the whole status of an object, only if it still has this UID; returns the object as stored. Errors as `Kube.apply`."""
+    meta = {"name": key.name, "namespace": key.namespace, "uid": key.uid}
+    return kube.apply({"apiVersion": API_VERSION, "kind": key.kind, "metadata": meta, "status": status}, "status")
+
+
 @dataclass
 class StatusWriter:
     """Writes the status of dataflows, and remembers what an older CRD lacks of it. Called from any thread."""
@@ -76,7 +82,7 @@ class StatusWriter:
         """
         if not self._is_crd_older:
             try:
-                stored = _apply(kube, key, status).get("status") or status
+                stored = apply_status(kube, key, status).get("status") or status
             except (Invalid, Unreachable) as error:
                 if UNDECLARED not in str(error) or without_newest(status) == status:
                     raise
@@ -86,7 +92,7 @@ class StatusWriter:
                 if removed:
                     self._leave_out(f"it has removed {', '.join(removed)}")
         if self._is_crd_older:
-            _apply(kube, key, without_newest(status))
+            apply_status(kube, key, without_newest(status))
             self._written[key.namespace, key.name] = key.uid, status
 
     def forget(self, namespace: str, name: str) -> None:
@@ -102,8 +108,3 @@ class StatusWriter:
                 why,
             )
         self._is_crd_older = True
-
-
-def _apply(kube: Kube, key: DataflowKey, status: Object) -> Object:
-    meta = {"name": key.name, "namespace": key.namespace, "uid": key.uid}
-    return kube.apply({"apiVersion": API_VERSION, "kind": KIND, "metadata": meta, "status": status}, "status")

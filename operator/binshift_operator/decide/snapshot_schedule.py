@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from binshift_operator.model.snapshot_spec import SnapshotSchedule
-from binshift_operator.model.snapshots import FINAL, Snapshot, SnapshotPhase
+from binshift_operator.model.snapshots import Snapshot, SnapshotPhase
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ def plan_schedule(schedule: SnapshotSchedule, snapshots: Iterable[Snapshot], now
         (each for each in snapshots if not each.deleting), key=lambda each: (each.created_at, each.key.name)
     )
     slot = now // schedule.every_seconds * schedule.every_seconds
-    taken = any(each.status.phase not in FINAL or each.created_at >= slot for each in present)
+    taken = any(not each.status.is_final or each.created_at >= slot for each in present)
     surplus = [
         each
         for phase in (SnapshotPhase.COMPLETE, SnapshotPhase.FAILED)

@@ -135,6 +135,16 @@ class Dataflow:
         return self.raw.get("restartOn") == SECRET_CHANGE
 
 
+def read(manifest: Mapping[str, Any]) -> Dataflow:
+    """As `parse`; what cannot be parsed is `parse_invalid`, with the error."""
+    try:
+        return parse(manifest)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        # Only here is such an error the user's; anywhere else it is the operator's own.
+        why = f"the spec lacks {error}" if isinstance(error, KeyError) else str(error)
+        return parse_invalid(manifest, why)
+
+
 def parse(manifest: Mapping[str, Any]) -> Dataflow:
     """The dataflow in an object of the API server.
 

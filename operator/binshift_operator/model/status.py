@@ -19,7 +19,6 @@ from binshift_operator.model.snapshot_spec import RestoreFrom
 HISTORY_MAX: Final = 5
 REASON_CHARACTERS_MAX: Final = 512
 HOT_KEYS_MAX: Final = 8
-KEY_CHARACTERS_MAX: Final = 128
 Problem: TypeAlias = tuple[DegradedReason, str]
 """A problem that a user must act upon: its reason, and its message."""
 
