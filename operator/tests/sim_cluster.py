@@ -13,7 +13,8 @@ from typing import Any
 from crd_cases import BASE
 from prometheus_client.registry import CollectorRegistry
 from sim_checks import assert_may_go, assert_read_first, problems
-from sim_runtime import Log, Query, SimControl
+from sim_control import SimControl
+from sim_runtime import Log, Query
 from sim_server import Crash, SimServer, stamp
 
 from binshift_operator.actor import Actor
@@ -38,8 +39,7 @@ LIMITS = Timeouts(
     unplaced_seconds=20,
     fresh_seconds=3,
 )
-ENDING_TICKS = 2
-RESYNC_SECONDS = 20.0
+ENDING_TICKS, RESYNC_SECONDS = 2, 20.0
 
 
 @dataclass

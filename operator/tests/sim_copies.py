@@ -7,10 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from sim_runtime import Query, SimControl
+from sim_control import SimControl
+from sim_runtime import Query
 from sim_server import stamp
 
-from binshift_operator.errors import Changed, Forbidden, Invalid, NotThere, Unreachable
+from binshift_operator.errors import Changed, Invalid, NotThere, Unreachable
 
 BYTES = 1_000_000
 COPY_SECONDS = 5.0
@@ -98,16 +99,7 @@ class SnapshotControl(SimControl):
     __slots__ = ("_copies",)
     _copies: Copies
 
-    def _request(self, method: str, path: str, body: Any = None) -> Any:
-        if not path.startswith("/v1/snapshots/"):
-            return super()._request(method, path, body)
-        query, wrote, keys = self._extra
-        found = query()
-        if found is None:
-            raise Unreachable("no answer")
-        if found.keys != keys:
-            raise Forbidden("another token")
-        answer = self._copies.answer(found, method, path, body)
-        if method != "GET":
-            wrote(f"{method} {path}")
-        return answer
+    def _answer(self, query: Query, method: str, path: str, body: Any) -> Any:
+        if path.startswith("/v1/snapshots/"):
+            return self._copies.answer(query, method, path, body)
+        return super()._answer(query, method, path, body)

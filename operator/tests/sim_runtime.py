@@ -7,12 +7,10 @@ Bins are counted, not kept: worker -> how many. An epoch needs an executor for e
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from binshift_operator.driver_client import DriverClient
-from binshift_operator.errors import Changed, Forbidden, NotThere, Unreachable
+from binshift_operator.errors import Changed, NotThere, Unreachable
 
 BINS = 16
 STEP = 6
@@ -226,27 +224,3 @@ class Query:
     def _settled(self) -> bool:
         moving = self.migration is not None and self.migration["phase"] != "settled"
         return self.log.settled and not moving
-
-
-class SimControl(DriverClient):
-    """The client, answered by whatever query there is."""
-
-    def __init__(self, token: str, query: Callable[[], Query | None], wrote: Callable[[str], None], keys: str) -> None:
-        object.__setattr__(self, "url", "http://driver")
-        object.__setattr__(self, "token", token)
-        object.__setattr__(self, "_extra", (query, wrote, keys))
-
-    __slots__ = ("_extra",)
-    _extra: tuple[Callable[[], Query | None], Callable[[str], None], str]
-
-    def _request(self, method: str, path: str, body: Any = None) -> Any:
-        query, wrote, keys = self._extra
-        found = query()
-        if found is None:
-            raise Unreachable("no answer")
-        if found.keys != keys:
-            raise Forbidden("another token")
-        answer = found.answer(method, path, body)
-        if method != "GET":
-            wrote(f"{method} {path}")
-        return answer

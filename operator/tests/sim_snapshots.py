@@ -10,8 +10,8 @@ from typing import Any
 
 from prometheus_client.registry import CollectorRegistry
 from sim_cluster import NAME, NS, SimCluster
+from sim_control import SimControl
 from sim_copies import Copies, SnapshotControl
-from sim_runtime import SimControl
 from sim_server import Crash, stamp
 
 from binshift_operator.children import hash_keys, read_keys

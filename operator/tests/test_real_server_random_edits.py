@@ -22,8 +22,8 @@ from lent_objects import lend
 from paper_pods import Paper
 from prometheus_client.registry import CollectorRegistry
 from sim_admission import admitted
+from sim_control import SimControl
 from sim_editor import essence, outdated
-from sim_runtime import SimControl
 from spec_edits import PLACES, Edit, Place, at
 
 from binshift_operator.actor import Actor

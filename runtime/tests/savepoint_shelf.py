@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from awaiting import awaited
 from savepoint_world import Query, Target
@@ -16,6 +17,15 @@ from binshift.savepoints.shelf import Shelf
 def wait_until(condition: Callable[[], bool]) -> None:
     """Wait for what a copy's thread brings about."""
     awaited(condition, bool, 30)
+
+
+@contextmanager
+def opened_world() -> Iterator[World]:
+    """A world, whose copies end with it."""
+    made = World()
+    yield made
+    made.open.set()
+    made.shelf.close()
 
 
 class World:
@@ -37,15 +47,19 @@ class World:
     def target(self, location: str) -> Target:
         return self.targets.setdefault(location, Target(before=lambda name: self.open.wait(30)))
 
-    def wait_after_begun(self, location: str, waiting: threading.Event) -> None:
-        """A copy to that place waits with its first file, while it is closed."""
+    def begin(self, name: str, location: str) -> None:
+        """Request a savepoint; its copy waits with its first file until it is opened."""
+        waiting = threading.Event()
 
-        def wait(name: str) -> None:
-            if name != layout.BEGUN:
+        def wait(file: str) -> None:
+            if file != layout.BEGUN:
                 waiting.set()
                 self.open.wait(30)
 
+        self.open.clear()
         self.target(location).before = wait
+        self.shelf.put(name, location)
+        assert waiting.wait(30)
 
     def ended(self, name: str) -> Requested:
         found = self.shelf.get(name)

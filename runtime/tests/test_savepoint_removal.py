@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from savepoint_shelf import World, wait_until
+from savepoint_shelf import World, opened_world, wait_until
 
 from binshift.errors import InvalidSettings, NoSuchSnapshot
 from binshift.log.storage.opening import open_storage
@@ -18,19 +18,13 @@ from binshift.savepoints.states import SavepointState
 
 @pytest.fixture
 def world() -> Iterator[World]:
-    made = World()
-    yield made
-    made.open.set()
-    made.shelf.close()
+    with opened_world() as made:
+        yield made
 
 
 def test_a_running_copy_is_removed(world: World) -> None:
     """A removal ends the copy, removes its files and forgets it; the files of the log are released."""
-    written = threading.Event()
-    world.open.clear()
-    world.wait_after_begun("/backup", written)
-    world.shelf.put("monday", "/backup")
-    assert written.wait(30)
+    world.begin("monday", "/backup")
     threading.Timer(0.1, world.open.set).start()
     world.shelf.remove("monday", None)
     assert world.targets["/backup"].files == {}

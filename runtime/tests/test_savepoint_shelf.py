@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from savepoint_shelf import World, wait_until
+from savepoint_shelf import World, opened_world, wait_until
 from savepoint_world import LOCATION, Query
 
 from binshift.errors import (
@@ -24,10 +24,8 @@ from binshift.savepoints.states import SavepointState
 
 @pytest.fixture
 def world() -> Iterator[World]:
-    made = World()
-    yield made
-    made.open.set()
-    made.shelf.close()
+    with opened_world() as made:
+        yield made
 
 
 def test_a_request_is_copied(world: World) -> None:
@@ -143,11 +141,7 @@ def test_a_storage_that_stays_unavailable_fails_it(world: World, monkeypatch: py
 
 def test_the_end_of_the_query_leaves_it_pending(world: World) -> None:
     """An unfinished copy is not failed: the next driver finishes it with the same request."""
-    written = threading.Event()
-    world.open.clear()
-    world.wait_after_begun("/backup", written)
-    world.shelf.put("monday", "/backup")
-    assert written.wait(30)
+    world.begin("monday", "/backup")
     world.shelf.close()
     world.open.set()
     wait_until(lambda: world.shelf.get("monday").state is SavepointState.PENDING)
