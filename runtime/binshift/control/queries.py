@@ -18,7 +18,7 @@ from binshift.control.load_answers import joint_load
 from binshift.control.models import Bins, Dataflow, Migration, State, Target, WorkerLoad
 from binshift.control.placement import Placement
 from binshift.control.requests import RebalanceRequest, TargetRequest
-from binshift.control.savepoint_answers import joint
+from binshift.control.savepoint_answers import joint_of
 from binshift.control.savepoints import Snapshot
 from binshift.control.services import ControlService
 from binshift.engine.timings import EpochTimings
@@ -157,11 +157,12 @@ class JointService(ControlService):
 
     def savepoints(self) -> Sequence[Snapshot]:
         """See `ControlService`: of those of all queries."""
+        named = self._named()
         names = dict.fromkeys(each.name for service in self.services for each in service.savepoints())
-        return [found for name in names if (found := self._joint_savepoint(name)) is not None]
+        return [found for name in names if (found := joint_of(name, named)) is not None]
 
     def savepoint(self, name: str) -> Snapshot:
-        found = self._joint_savepoint(name)
+        found = joint_of(name, self._named())
         if found is None:
             raise NoSuchSnapshot(f"no snapshot {name!r} of all queries was requested since the driver has started")
         return found
@@ -175,9 +176,6 @@ class JointService(ControlService):
     def remove_savepoint(self, name: str, location: str | None) -> None:
         for query, service in self._named().items():
             service.remove_savepoint(name, location and place_of(location, query))
-
-    def _joint_savepoint(self, name: str) -> Snapshot | None:
-        return joint(name, {query: _savepoint_of(service, name) for query, service in self._named().items()})
 
     def _named(self) -> dict[str, ControlService]:
         seen = [(service, service.snapshot()) for service in self.services]
@@ -218,13 +216,6 @@ class JointService(ControlService):
     def _ambiguous(self, what: str) -> NoSuchQuery:
         names = ", ".join(str(seen.name or seen.id) for seen in (each.snapshot() for each in self.services))
         return NoSuchQuery(f"several queries run ({names}); ask /v1/queries/NAME/{what} for those of one")
-
-
-def _savepoint_of(service: ControlService, name: str) -> Snapshot | None:
-    try:
-        return service.savepoint(name)
-    except NoSuchSnapshot:
-        return None
 
 
 def _common(targets: Sequence[Target | None]) -> Target | None:

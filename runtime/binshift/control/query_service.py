@@ -108,7 +108,7 @@ class QueryService(ControlService):
             watermark_lag_seconds=None if watermark is None else watermark[1],
             rates=rates,
             latency=statistics.latency(epochs, since=recent),
-            load=load_shown(self._load(now)),
+            load=load_shown(self._load(now, rates)),
             hot_keys=hot_keys_shown(self._dataflow.coordinator.hot_keys.named, speed),
             target=target_of(self._targets.target, self._targets.effective, route, moving),
             migration=self._shown(next((m for m in moving if not m.ended), moving[-1])) if moving else None,
@@ -162,7 +162,8 @@ class QueryService(ControlService):
 
     def observed(self) -> Observed:
         now = self._now()
-        return observed_of(self._dataflow, self.state()[0], now, self._load(now))
+        load = self._load(now, statistics.rates(self.epochs(), now))
+        return observed_of(self._dataflow, self.state()[0], now, load)
 
     # --------------------------------------------------------------------------------------------------------- writes
 
@@ -227,10 +228,10 @@ class QueryService(ControlService):
             return State.RUNNING, ""
         return (State.STOPPED if self._epochs.stopping.is_set() else State.FINISHED), ""
 
-    def _load(self, now: float) -> Load:
-        """The load, with the bin that has most records."""
+    def _load(self, now: float, measured: models.Rates | None) -> Load:
+        """The load, with the bin that has most records. ``measured``: of the newest epochs."""
         coordinator, load = self._dataflow.coordinator, self._query.load(now)
-        measured, read = statistics.rates(self.epochs(), now), load.rows_per_second
+        read = load.rows_per_second
         reaching = min(1.0, measured.source_rows_per_second / read) if measured is not None and read else 1.0
         counts, named = coordinator.migrations.bin_records.counts, coordinator.hot_keys.named
         return replace(load, hottest=hottest_of(counts, named, reaching))

@@ -10,6 +10,8 @@ from typing import Final
 
 from binshift.control.models import REASON_CHARACTERS_MAX, moment
 from binshift.control.savepoints import Snapshot
+from binshift.control.services import ControlService
+from binshift.errors import NoSuchSnapshot
 from binshift.savepoints.requested import Requested
 from binshift.savepoints.restoring import place_of
 from binshift.savepoints.states import SavepointState
@@ -33,6 +35,18 @@ def shown(requested: Requested) -> Snapshot:
         started_at=moment(requested.started_at),
         finished_at=moment(requested.finished_at),
     )
+
+
+def joint_of(name: str, services: Mapping[str, ControlService]) -> Snapshot | None:
+    """The one of that name of several queries, by the query's name; see `joint`."""
+    return joint(name, {query: _one_of(service, name) for query, service in services.items()})
+
+
+def _one_of(service: ControlService, name: str) -> Snapshot | None:
+    try:
+        return service.savepoint(name)
+    except NoSuchSnapshot:
+        return None
 
 
 def joint(name: str, parts: Mapping[str, Snapshot | None]) -> Snapshot | None:

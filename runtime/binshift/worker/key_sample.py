@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from binshift.load import KEY_CHARACTERS_MAX
 from binshift.model import Bin
 from binshift.operators.contract import BIN_COLUMN, RECORDS_COLUMN, Keyed
 from binshift.rows import RowCodec
@@ -28,7 +29,7 @@ SAMPLES_MAX: Final = 1024
 SHARE_MIN: Final = 0.1
 """Part of the task's records below which a key is not reported."""
 
-TEXT_MAX: Final = 128
+TEXT_MAX: Final = KEY_CHARACTERS_MAX
 """Characters of a key's text."""
 
 DIGEST_DIGITS: Final = 8

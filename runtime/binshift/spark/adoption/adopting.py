@@ -28,6 +28,7 @@ from binshift.operators.contract import BIN_COLUMN
 from binshift.operators.join import SIDE_COLUMN
 from binshift.operators.session_codec import SESSION_START_COLUMN
 from binshift.routing import Route
+from binshift.savepoints.layout import COMMITS, METADATA
 from binshift.spark.adoption.checkpoint import VERSION, SparkCheckpoint
 from binshift.spark.adoption.reading import SparkState, read_states
 from binshift.spark.adoption.sources import SourceOrder
@@ -35,7 +36,7 @@ from binshift.spark.adoption.states import adopted_rows
 from binshift.spark.plan.catalyst import analyzed
 from binshift.spark.plan.pipeline import CompiledStage, Pipeline
 from binshift.spark.plan.routing_columns import PARTITION_COLUMN, exchanged, partitions_of
-from binshift.spark.session import checkpoint, offsets
+from binshift.spark.session import offsets
 from binshift.spark.tasks.adopt_function import WRITTEN, AdoptFunction
 from binshift.worker.messages import LogLocation
 
@@ -94,7 +95,7 @@ class Adoption:
                 f"{origin.url} after batch {origin.batch}. Choose a new checkpointLocation"
             )
         files.put_if_absent(MARK, msgspec.json.encode(origin))
-        files.put_if_absent(checkpoint.METADATA, json.dumps({"id": self.origin.query}).encode())
+        files.put_if_absent(METADATA, json.dumps({"id": self.origin.query}).encode())
 
     def write(self, log: Log, files: Storage, workers: Sequence[Worker]) -> None:
         """Write the state to the log, and Spark's part of the checkpoint; the workers share the bins.
@@ -151,7 +152,7 @@ class Adoption:
         for batch, entry in self.origin.offsets.items():
             files.put(f"offsets/{batch}", self.order.reordered(entry, [NUDGE_OFFSET]).text.encode())
         committed = json.dumps({"nextBatchWatermarkMs": self.origin.next_watermark_ms}, separators=(",", ":"))
-        files.put(f"{checkpoint.COMMITS}{self.origin.batch}", f"{VERSION}\n{committed}".encode())
+        files.put(f"{COMMITS}{self.origin.batch}", f"{VERSION}\n{committed}".encode())
 
 
 def origin_of(files: Storage) -> Origin | None:

@@ -11,7 +11,8 @@ from binshift.errors import InvalidQuery, LogFileMissing, Unsupported
 from binshift.log.storage.contract import Storage
 from binshift.log.storage.opening import open_storage
 from binshift.model import BEFORE_FIRST, Epoch
-from binshift.spark.session.checkpoint import LOG_FOLDER, METADATA, committed
+from binshift.savepoints.layout import LOG, METADATA
+from binshift.spark.session.checkpoint import committed
 from binshift.spark.session.offsets import HEADER_LINES
 
 VERSION = "v1"
@@ -68,7 +69,7 @@ class SparkCheckpoint:
         """
         files = open_storage(location)
         query = _query(files)
-        if next(iter(files.list(f"{LOG_FOLDER}/")), None) is not None:
+        if next(iter(files.list(LOG)), None) is not None:
             raise InvalidQuery(f"{files.url} is a checkpoint of binshift: continue it as checkpointLocation")
         batch = committed(files)
         if batch == BEFORE_FIRST:

@@ -16,11 +16,8 @@ from binshift.errors import InvalidQuery, LogDamaged, LogFileMissing
 from binshift.log.storage.contract import Storage
 from binshift.log.storage.locations import same_location
 from binshift.model import BEFORE_FIRST, Epoch
+from binshift.savepoints.layout import COMMITS, LOG, METADATA
 from binshift.settings import CHECKPOINT_CONF
-
-METADATA = "metadata"
-COMMITS = "commits/"
-LOG_FOLDER = "binshift"
 
 CHECKPOINT_OPTION = "checkpointLocation"
 CHECKPOINTS_CONF = "spark.sql.streaming.checkpointLocation"
@@ -59,7 +56,7 @@ def log_url(location: str) -> str:
     >>> log_url("/data/clicks/")
     '/data/clicks/binshift'
     """
-    return f"{location.rstrip('/')}/{LOG_FOLDER}"
+    return f"{location.rstrip('/')}/{LOG}".rstrip("/")
 
 
 def chosen_location(spark: SparkSession, given: str | None, query_name: str | None, sink: str) -> str | None:
