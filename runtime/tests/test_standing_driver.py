@@ -159,17 +159,14 @@ def test_a_task_that_comes_twice_replaces_the_first(driver: Driver) -> None:
     assert answers.result(20) == ["new"]
 
 
-def test_a_dismissed_task_ends(driver: Driver) -> None:
-    """At once, or with its next report; so does one that comes after the query's end."""
-    waiting = driver.ready("1")
-    driver.dismiss("1")
-    assert waiting.replies == ["end"]
-    question = driver.ready("2")
+def test_tasks_end_with_the_query(driver: Driver) -> None:
+    """At once, or with their next report; so does one that comes later."""
+    waiting, question = driver.ready("1"), driver.ready("2")
     answers = driver.ask("2")
     assert question.replied.wait(20)
-    driver.dismiss("2")
-    assert driver.report("2", "done", 1, "late").replies == ["end"]
     driver.end()
+    assert waiting.replies == ["end"]
+    assert driver.report("2", "done", 1, "late").replies == ["end"]
     assert failed(answers) == "Job 0 cancelled: the query is being stopped"
     assert driver.ready("3").replies == ["end"]
 

@@ -98,7 +98,7 @@ public class StandingDriver implements ThreadSafeRpcEndpoint {
       member.executor = (String) report[5];
       members.put(id, member);
     }
-    if (member == null || member.attempt != attempt) { // it was dismissed or replaced, or the query has ended
+    if (member == null || member.attempt != attempt) { // it was replaced, or the query has ended
       if (context != null) {
         context.reply(new Object[] {"end"});
       }
@@ -204,20 +204,15 @@ public class StandingDriver implements ThreadSafeRpcEndpoint {
     notifyAll();
   }
 
-  /** Let a task end after its order, if it has one. */
-  public synchronized void dismiss(String id) {
-    Member member = (Member) members.remove(id);
-    if (member != null && member.waiting != null) {
-      member.waiting.reply(new Object[] {"end"});
-    }
-  }
-
-  /** Let all tasks end. */
+  /** Let all tasks end, each after its order, if it has one. */
   public synchronized void end() {
     ended = true;
     Object[] ids = members.keySet().toArray();
     for (int i = 0; i < ids.length; i++) {
-      dismiss((String) ids[i]);
+      Member member = (Member) members.remove(ids[i]);
+      if (member.waiting != null) {
+        member.waiting.reply(new Object[] {"end"});
+      }
     }
     notifyAll();
   }

@@ -52,12 +52,6 @@ OPAQUE_NODES = ("MapInArrow", "MapInPandas", "MapPartitions", "Sample")
 
 
 @dataclass
-class _Member:
-    thread: threading.Thread
-    used: bool = False
-
-
-@dataclass
 class StandingTasks:
     """The standing tasks of one query.
 
@@ -87,7 +81,7 @@ class StandingTasks:
     failures: int = 0
     busy: bool = False
     _calls: StandingCalls | None = None
-    _members: dict[str, _Member] = field(default_factory=dict)
+    _members: dict[str, threading.Thread] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _closed: bool = False
 
@@ -124,7 +118,7 @@ class StandingTasks:
 
         target = inheritable_thread_target(self.spark)(run)
         thread = threading.Thread(target=target, name=f"{POOL}-{worker}", daemon=True)
-        self._members[executor.id] = _Member(thread)
+        self._members[executor.id] = thread
         thread.start()
 
     @functools.cached_property
@@ -144,7 +138,10 @@ class StandingTasks:
         return f"{POOL}-{self.name}"
 
     def ready(self, plan: EpochPlan, specs: Sequence[EpochSpec], on: Placement) -> bool:
-        """Whether an epoch can run in standing tasks now. It starts missing ones, and ends those not needed any more."""
+        """Whether an epoch can run in standing tasks now. It starts missing ones.
+
+        An executor without bins keeps its standing task. When it gets bins again, no epoch has to be a job.
+        """
         readers = on.readers or tuple(on.parts[worker] for worker in plan.workers)
         parts = {worker: on.parts[worker] for worker in plan.workers}
         own = all(on.alive.get(worker) == executor for worker, executor in parts.items())
@@ -152,22 +149,10 @@ class StandingTasks:
         if not self.able or not own or again or plan.epoch == BEFORE_FIRST + 1 or self.failures >= FAILURES_MAX:
             return False
         needed = {executor.id for executor in (*parts.values(), *readers)}
-        self._release(needed)
         if self._calls is None or not self._calls.are_ready(needed):
             self.start(parts)
             return False
         return True
-
-    def _release(self, needed: set[str]) -> None:
-        with self._lock:
-            if self._calls is None:
-                return
-            for id, member in list(self._members.items()):
-                if id in needed:
-                    member.used = True
-                elif member.used:
-                    self._calls.driver.dismiss(id)
-                    del self._members[id]
 
     def run(
         self, batch: DataFrame, plan: EpochPlan, specs: Sequence[EpochSpec], on: Placement, shared: ExitStack
@@ -228,14 +213,16 @@ class StandingTasks:
 
     def _end_for_good(self) -> None:
         """The program has a stage that needs a Spark job: so does every epoch from now on."""
-        self.able = False
-        self._release(set())
+        with self._lock:
+            self.able = False
+            if self._calls is not None:
+                self._calls.driver.end()
 
     def close(self) -> None:
         """End all of them."""
         with self._lock:
             self._closed = True
-            threads = [member.thread for member in self._members.values()]
+            threads = list(self._members.values())
         if self._calls is None:
             return
         try:

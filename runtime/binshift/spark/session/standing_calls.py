@@ -34,7 +34,7 @@ class StandingCalls:
         return cls(jvm, name, jvm.bridge.standingDriver(name))
 
     def task(self, session: SparkSession, id: str, location: str) -> DataFrame:
-        """A frame without rows whose one task serves epochs until it is dismissed."""
+        """A frame without rows whose one task serves epochs until the query ends."""
         return DataFrame(self.jvm.bridge.standingTask(java_session(session), self.name, id, location), session)
 
     def are_ready(self, ids: Iterable[str]) -> bool:
