@@ -35,7 +35,8 @@ def test_hot_keys_are_in_the_status_and_in_an_event() -> None:
         cluster.hot_keys = (hot(percent / 100),)
         cluster.run(3)
         assert cluster.status["hotKeys"] == [{"operator": "op0", "key": KEY, "percent": 63, "bin": 7, "worker": 1}]
-    message = f"key {KEY!r} has 63 % of the rows of op0, in bin 7 on executor 1: more executors than 2 do not help"
+    message = f"key {KEY!r} has 63 % of the rows of op0, in bin 7 on executor 1: "
+    message += "unless the operator aggregates, more executors than 2 do not help"
     assert events(cluster, "HotKey") == [message]
     cluster.hot_keys = (hot(0.5), hot(0.3, "bob"))
     cluster.run(3)

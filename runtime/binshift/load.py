@@ -27,10 +27,10 @@ AT_BOUND_EPOCHS = 2
 
 @dataclass(frozen=True, slots=True)
 class Hottest:
-    """The bin that gets most records: more workers than 1 / ``share`` cannot help. A bin is on one worker.
+    """The bin that gets most rows: more workers than 1 / ``share`` cannot help. A bin is on one worker.
 
     Attributes:
-        share: of all records, above 0.
+        share: of all rows behind the exchange, above 0.
         key: the hot key that is the reason; empty if none is known. It is users' data.
     """
 
@@ -52,7 +52,7 @@ class Load:
         at_bound: whether the newest epochs took as much as they were allowed to.
         epoch_seconds: of the newest epoch; None before one.
         workers: that own bins.
-        hottest: the bin with most records; None before enough were counted.
+        hottest: the bin with most rows; None before enough were counted.
     """
 
     at: float

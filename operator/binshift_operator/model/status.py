@@ -145,7 +145,7 @@ class RolloutStatus:
 
 @dataclass(frozen=True, slots=True)
 class HotKey:
-    """A key with so many records that more executors do not help; ``percent``: of its operator's records. The text is users' data."""
+    """A key with a large part of its operator's records, ``percent``. The text is users' data."""
 
     operator: str
     key: str
@@ -160,7 +160,7 @@ class HotKey:
 
     @property
     def executors_max(self) -> int:
-        """More executors do not help: with so many, one can have this key alone."""
+        """More executors do not help, unless tasks aggregate before the exchange: with so many, one can have this key alone."""
         return math.ceil(100 / self.percent - 1e-9)
 
 

@@ -65,7 +65,7 @@ def _hot_keys(before: tuple[HotKey, ...], after: tuple[HotKey, ...]) -> list[Eve
         EventRecord(
             "HotKey",
             f"key {each.key!r} has {each.percent:g} % of the rows of {each.operator}, in bin {each.bin} on executor {each.worker}: "
-            f"more executors than {each.executors_max} do not help",
+            f"unless the operator aggregates, more executors than {each.executors_max} do not help",
             warning=True,
             private=True,
         )

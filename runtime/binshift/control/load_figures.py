@@ -28,7 +28,8 @@ class Load(Answer):
     workers: int = Field(description="That own bins.")
     capacity_rows_per_second: float | None = Field(description="With all workers busy all the time.")
     hottest_bin_share: float | None = Field(
-        default=None, description="Of the records, that of the bin with most of them; null while too few were counted."
+        default=None,
+        description="Of the rows behind the exchange, that of the bin with most of them; null while too few were counted.",
     )
     hottest_bin_key: str = Field(default="", description="The hot key of that bin; empty if none is known.")
 

@@ -77,7 +77,9 @@ DECLARED: Final = (
         lambda o: o.capacity_rows_per_second,
     ),
     Declared(
-        "hottest_bin_share", "Share of the records that the bin with most of them gets.", lambda o: o.hottest_bin_share
+        "hottest_bin_share",
+        "Share of the rows behind the exchange that the bin with most of them gets.",
+        lambda o: o.hottest_bin_share,
     ),
     Declared(
         "hot_key_share",

@@ -29,6 +29,9 @@ BIN_COLUMN = "__bin"
 RECORDS_COLUMN = "__records"
 """A column that F adds where it aggregates: the number of records that a row stands for. If it is absent, a row is one record."""
 
+REDUCED_COLUMN = "__reduced"
+"""The same where most of the aggregation is before the exchange: the worker that owns a row's bin had few rows to work on."""
+
 KEYLESS_BIN = Bin(0)
 """The bin of the only state of an operator without keys."""
 
@@ -206,3 +209,9 @@ class Keyed(Protocol):
 
     def key_columns(self, rows: pa.RecordBatch) -> Sequence[pa.Array]:
         """The columns of the key in rows of the input; none where all rows have the same key."""
+
+
+def records_of(rows: pa.RecordBatch) -> pa.Array | None:
+    """How many records each row stands for; None where it is one."""
+    found = [name for name in (RECORDS_COLUMN, REDUCED_COLUMN) if name in rows.schema.names]
+    return rows.column(found[0]) if found else None

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from binshift.load import KEY_CHARACTERS_MAX
 from binshift.model import Bin
-from binshift.operators.contract import BIN_COLUMN, RECORDS_COLUMN, Keyed
+from binshift.operators.contract import BIN_COLUMN, Keyed, records_of
 from binshift.rows import RowCodec
 from binshift.worker.messages import FrequentKey
 
@@ -55,9 +55,8 @@ class KeySample:
 
     def add(self, batch: pa.RecordBatch) -> None:
         """The rows of one more batch."""
-        ends = None
-        if RECORDS_COLUMN in batch.schema.names:
-            ends = np.cumsum(batch.column(RECORDS_COLUMN).to_numpy())
+        counts = records_of(batch)
+        ends = None if counts is None else np.cumsum(counts.to_numpy())
         records = batch.num_rows if ends is None else int(ends[-1]) if len(ends) else 0
         while (self._records + records) // self._every - self._taken >= SAMPLES_MAX:
             self._thin_out()

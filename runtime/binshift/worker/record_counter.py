@@ -1,5 +1,7 @@
 """Counts the records of one task: all together and, in some epochs, by bin.
 
+By bin, records that have become one row before the exchange count as that row: it is what the bin's owner works on.
+
 Counting by bin costs a task one `numpy.bincount` a batch. The driver selects the epochs and adds up the counts
 (`binshift.engine.bin_records`); a task must not keep them from one epoch to the next.
 """
@@ -14,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from binshift.model import BinSet
-from binshift.operators.contract import BIN_COLUMN, RECORDS_COLUMN
+from binshift.operators.contract import BIN_COLUMN, RECORDS_COLUMN, records_of
 
 
 @dataclass
@@ -34,12 +36,12 @@ class RecordCounter:
 
     def add(self, batch: pa.RecordBatch) -> None:
         """The rows of one more batch."""
-        counts = batch.column(RECORDS_COLUMN) if RECORDS_COLUMN in batch.schema.names else None
+        counts = records_of(batch)
         self.rows += batch.num_rows
         self.records += batch.num_rows if counts is None else pc.sum(counts, min_count=0).as_py()
         if self.bins is None or not batch.num_rows:
             return
-        weights = None if counts is None else counts.to_numpy()
+        weights = batch.column(RECORDS_COLUMN).to_numpy() if RECORDS_COLUMN in batch.schema.names else None
         bins = batch.column(BIN_COLUMN).to_numpy()
         found = np.bincount(bins, weights, minlength=self._of_bin.size).astype(np.float64)
         found[: self._of_bin.size] += self._of_bin

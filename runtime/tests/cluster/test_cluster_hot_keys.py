@@ -34,7 +34,7 @@ def named_rows(session: SparkSession) -> DataFrame:
 
 
 def counted(rows: DataFrame) -> DataFrame:
-    """The JVM aggregates: one row for each key reaches Python."""
+    """Tasks aggregate before the exchange: the key is a few rows for its worker, and no limit."""
     return rows.groupBy("name", "number").agg(F.count("*"))
 
 
@@ -73,5 +73,8 @@ def test_a_hot_key_is_named(session: SparkSession, tmp_path: Path, keyed: Any) -
             assert hot["share"] == pytest.approx(0.7, abs=0.02)
             assert hot["rowsPerSecond"] == pytest.approx(0.7 * dataflow["rates"]["sourceRowsPerSecond"], rel=0.05)
         load = awaited(seen, lambda found: found["load"]["hottestBinShare"])["load"]
-        assert load["hottestBinShare"] == pytest.approx(0.7, abs=0.03)
-        assert load["hottestBinKey"] == f"{HOT}, 7"
+        if keyed is counted:
+            assert load["hottestBinShare"] < 0.1
+        else:
+            assert load["hottestBinShare"] == pytest.approx(0.7, abs=0.03)
+            assert load["hottestBinKey"] == f"{HOT}, 7"

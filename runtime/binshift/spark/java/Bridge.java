@@ -40,11 +40,11 @@ public class Bridge {
     Option before = SparkSession.getActiveSession();
     SparkSession.setActiveSession(session);
     try {
-      Dataset planned = PlannedTemplate.of(session, template, holes);
+      PlannedTemplate.Planned planned = PlannedTemplate.of(session, template, holes);
       if (planned == null) {
         return pin(session, fill(session, template, pairs, millis), locations);
       }
-      return pinned(session, PlannedTemplate.filled(session, planned, holes, every(pairs, 1)), planned, locations);
+      return pinned(session, PlannedTemplate.filled(session, planned, holes, every(pairs, 1)), planned.frame(), locations);
     } finally {
       restore(before);
     }

@@ -25,8 +25,27 @@ import scala.runtime.AbstractPartialFunction;
  * infers no generics.
  */
 public class PlannedTemplate extends AbstractPartialFunction {
-  /** By template and session, the frame whose plan is kept; null for a template that is planned for each epoch. */
+  /** By template and session, the plan that is kept; null for a template that is planned for each epoch. */
   private static final Map PLANNED = new WeakHashMap();
+
+  /** A template as a frame of a session, and its physical plan. */
+  public static class Planned {
+    private final Dataset frame;
+    private final SparkPlan plan;
+
+    public Planned(SparkSession session, LogicalPlan analyzed) {
+      this.frame = PlanTemplate.frame(session, analyzed);
+      this.plan = EarlyAggregation.plan(session, frame);
+    }
+
+    public Dataset frame() {
+      return frame;
+    }
+
+    public SparkPlan plan() {
+      return plan;
+    }
+  }
 
   private final RDD[] holes;
   private final RDD[] rows;
@@ -36,8 +55,8 @@ public class PlannedTemplate extends AbstractPartialFunction {
     this.rows = rows;
   }
 
-  /** The template as a frame of the session whose physical plan is kept, or null if its plan depends on the epoch. */
-  public static synchronized Dataset of(SparkSession session, Dataset template, Object[] holes) {
+  /** The template's plan in the active session, or null if it depends on the epoch. */
+  public static synchronized Planned of(SparkSession session, Dataset template, Object[] holes) {
     Map sessions = (Map) PLANNED.get(template);
     if (sessions == null) {
       sessions = new HashMap();
@@ -46,10 +65,10 @@ public class PlannedTemplate extends AbstractPartialFunction {
     if (!sessions.containsKey(session)) {
       LogicalPlan plan = template.queryExecution().analyzed();
       boolean fixed = !dependsOnEpoch(plan);
-      Dataset planned = fixed ? PlanTemplate.frame(session, plan) : null;
+      Planned planned = fixed ? new Planned(session, plan) : null;
       sessions.put(session, fixed && readsOnly(planned, new PlannedTemplate(rdds(holes), null)) ? planned : null);
     }
-    return (Dataset) sessions.get(session);
+    return (Planned) sessions.get(session);
   }
 
   /** Whether a plan has the current time, or a subquery. */
@@ -58,13 +77,13 @@ public class PlannedTemplate extends AbstractPartialFunction {
   }
 
   /** The physical plan of a planned template, with rows in the place of each hole. */
-  public static SparkPlan plan(Dataset planned, Object[] holes, RDD[] rows) {
+  public static SparkPlan plan(Planned planned, Object[] holes, RDD[] rows) {
     PlannedTemplate filling = new PlannedTemplate(rdds(holes), rows);
-    return (SparkPlan) planned.queryExecution().executedPlan().transformUp(filling);
+    return (SparkPlan) planned.plan().transformUp(filling);
   }
 
   /** Its rows. */
-  public static RDD filled(SparkSession session, Dataset planned, Object[] holes, Object[] frames) {
+  public static RDD filled(SparkSession session, Planned planned, Object[] holes, Object[] frames) {
     return executed(session, plan(planned, holes, rows(session, planned, holes, frames)).execute());
   }
 
@@ -74,10 +93,10 @@ public class PlannedTemplate extends AbstractPartialFunction {
   }
 
   /** The rows of each frame whose hole the plan reads; null for another one. */
-  public static RDD[] rows(SparkSession session, Dataset planned, Object[] holes, Object[] frames) {
+  public static RDD[] rows(SparkSession session, Planned planned, Object[] holes, Object[] frames) {
     RDD[] found = new RDD[frames.length];
     PlannedTemplate known = new PlannedTemplate(rdds(holes), null);
-    Seq leaves = planned.queryExecution().executedPlan().collectLeaves();
+    Seq leaves = planned.plan().collectLeaves();
     for (int i = 0; i < leaves.size(); i++) {
       int at = known.at(leaves.apply(i));
       found[at] = found[at] == null ? rows(session, (Dataset) frames[at]) : found[at];
@@ -102,8 +121,8 @@ public class PlannedTemplate extends AbstractPartialFunction {
     return found;
   }
 
-  private static boolean readsOnly(Dataset planned, PlannedTemplate known) {
-    Seq leaves = planned.queryExecution().executedPlan().collectLeaves();
+  private static boolean readsOnly(Planned planned, PlannedTemplate known) {
+    Seq leaves = planned.plan().collectLeaves();
     for (int i = 0; i < leaves.size(); i++) {
       if (!known.isDefinedAt(leaves.apply(i))) {
         return false;

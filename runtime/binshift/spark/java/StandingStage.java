@@ -111,7 +111,7 @@ public class StandingStage {
   public static Result run(
       StandingDriver driver, SparkSession session, Dataset template, Object[] holes, Object[] frames, String[] readers, String[] owners,
       byte[] orders, Dataset applied, Dataset readHole, StructType schema, boolean later, int kept) throws Exception {
-    Dataset planned = PlannedTemplate.of(session, template, holes);
+    PlannedTemplate.Planned planned = PlannedTemplate.of(session, template, holes);
     if (planned == null) {
       return null;
     }
@@ -132,7 +132,7 @@ public class StandingStage {
   }
 
   private static synchronized StandingStage of(
-      SparkSession session, Dataset planned, Object[] holes, RDD[] rows, Dataset applied, Dataset readHole, int owners) {
+      SparkSession session, PlannedTemplate.Planned planned, Object[] holes, RDD[] rows, Dataset applied, Dataset readHole, int owners) {
     Map shapes = (Map) STAGES.get(planned);
     if (shapes == null) {
       shapes = new HashMap();
@@ -159,13 +159,13 @@ public class StandingStage {
   /** A template over what is read of the state, for tasks; null if it needs a Spark job. */
   private static byte[] applied(SparkSession session, Dataset template, Dataset hole, int owners) {
     Object[] holes = new Object[] {hole};
-    Dataset planned = PlannedTemplate.of(session, template, holes);
+    PlannedTemplate.Planned planned = PlannedTemplate.of(session, template, holes);
     if (planned == null) {
       return null;
     }
     RDD[] inputs = new RDD[] {new StandingInput(session.sparkContext(), 0, hole.schema(), owners)};
     RDD rows = PlannedTemplate.executed(session, PlannedTemplate.plan(planned, holes, inputs).execute());
-    return StandingReads.shuffles(rows) ? null : forPython(session, rows, planned.schema());
+    return StandingReads.shuffles(rows) ? null : forPython(session, rows, planned.frame().schema());
   }
 
   /** Rows and how they are passed to the Python worker. */
@@ -176,7 +176,7 @@ public class StandingStage {
   }
 
   /** The parts of a plan, or null if it is not one that is cut at exchanges. */
-  private static StandingStage cut(SparkSession session, Dataset planned, Object[] holes, int[] parts, byte[] read) {
+  private static StandingStage cut(SparkSession session, PlannedTemplate.Planned planned, Object[] holes, int[] parts, byte[] read) {
     RDD[] inputs = new RDD[holes.length];
     for (int i = 0; i < holes.length; i++) {
       inputs[i] = new StandingInput(session.sparkContext(), i, ((Dataset) holes[i]).schema(), parts[i]);
@@ -196,7 +196,7 @@ public class StandingStage {
     }
     RDD behind = PlannedTemplate.executed(session, ((SparkPlan) plan.transformUp(new Receiving(session))).execute());
     StandingReads.shuffles(behind);
-    return new StandingStage(before, forPython(session, behind, planned.schema()), read);
+    return new StandingStage(before, forPython(session, behind, planned.frame().schema()), read);
   }
 
   /** Collects the topmost exchanges; false if there is none, or another kind below. */

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 SOURCES = (
-    *("PinnedRDD", "NudgeSource", "BatchTime", "PlanTemplate", "PlannedTemplate", "LocalTemplate", "StagedFiles"),
+    *("PinnedRDD", "NudgeSource", "BatchTime", "PlanTemplate", "EarlyAggregation"),
+    *("PlannedTemplate", "LocalTemplate", "StagedFiles"),
     *("StandingEnv", "StandingBlocks", "StandingInput", "StandingRows", "StandingOutput", "StandingContext"),
     *(
         "StandingAnswer",

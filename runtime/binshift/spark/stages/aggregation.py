@@ -1,7 +1,8 @@
 """`groupBy(...).agg(...)` as a stage: the JVM reduces an epoch's rows to one row per key before Python sees them.
 
-The exchange puts all rows of a bin on one partition, so Spark's aggregation needs no second one: it runs in the same task
-as S, right before it. S drops and counts late groups, by the watermark of the previous epoch, as in Spark.
+The exchange puts all rows of a bin on one partition, so Spark's aggregation needs no second one: its second half runs in the same task
+as S, right before it. Its first half runs before the exchange (`EarlyAggregation.java`), unless it needs the order of the rows. S drops and
+counts late groups, by the watermark of the previous epoch, as in Spark.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pyspark.sql.types import StructType
 from binshift.model import Worker
 from binshift.operators.add_stored import AddStored
 from binshift.operators.aggregate import Aggregate, OutputMode
-from binshift.operators.contract import BIN_COLUMN, RECORDS_COLUMN
+from binshift.operators.contract import BIN_COLUMN, RECORDS_COLUMN, REDUCED_COLUMN
 from binshift.operators.expiry import EXPIRY_COLUMN
 from binshift.operators.stored import StoredRows
 from binshift.routing import Route
@@ -105,9 +106,9 @@ class AggregationStage:
         return "; ".join((*self.plan.description, f"{self.mode.value} mode"))
 
     def route(self, inputs: Sequence[DataFrame], route: Route, workers: tuple[Worker, ...]) -> DataFrame:
-        """Rows -> keys and inputs -> bin -> exchange -> one row per key."""
+        """Rows -> keys and inputs -> bin -> one row per key and task -> exchange -> one row per key."""
         rows = self.plan.prepare(inputs[0]).select("*", *self._columns.added(route, workers))
-        records = F.count(F.lit(1)).alias(RECORDS_COLUMN)
+        records = F.count(F.lit(1)).alias(RECORDS_COLUMN if self.plan.ordered else REDUCED_COLUMN)
         return self.plan.partial(exchanged(rows, len(workers)), self._by, [records])
 
     def finish(self, merged: DataFrame) -> DataFrame:
