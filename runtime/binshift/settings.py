@@ -104,6 +104,10 @@ class Settings:
     so that epochs win when both compete for a core; the share limits resources without priorities, such as CPU quotas, and the copy of a
     snapshot of the dataflow."""
 
+    standby_replicas: int = _setting(0, least=0, most=1)
+    """Copies of each bin that other workers keep up to date, 0 or 1, so that they take over at once when an executor is lost; default 0.
+    With 1, local stores and their disks hold all state twice, and a background round catches up each second."""
+
     standing_tasks: bool = _setting(True)
     """Whether epochs run in one lasting task per executor where they can (it needs three task slots); default true. False: as Spark jobs."""
 

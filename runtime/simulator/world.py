@@ -48,6 +48,7 @@ class Tuning:
         executor_wait_seconds: how long a migration waits for the executors of its workers.
         lost_worker_seconds: how long an epoch waits for a worker.
         take_over: whether an epoch then gives the bins of a missing worker to others instead of failing.
+        standby_replicas: standby copies of each bin.
         limits: of migrations.
         stores: of local stores.
         defaults: of requests.
@@ -68,6 +69,7 @@ class Tuning:
     executor_wait_seconds: float = 60.0
     lost_worker_seconds: float = 0.0
     take_over: bool = False
+    standby_replicas: int = 0
     limits: Limits = field(default_factory=Limits)
     stores: StoreLimits = field(default_factory=lambda: StoreLimits(background_rows_max=24, lock_seconds_max=0.1))
     defaults: MigrationOptions = field(default_factory=lambda: MigrationOptions(batch_size=2))
@@ -161,4 +163,5 @@ class World:
             duty=1.0,
             snapshot_cycle_epochs=tuning.snapshot_cycle_epochs,
             epochs_per_second=tuning.epochs_per_second,
+            standby_replicas=tuning.standby_replicas,
         )

@@ -46,7 +46,8 @@ def check_minimal(plan: BringUp, have: dict[int, int]) -> None:
     assert all(starts[b] == part.epoch for part in plan.snapshots for b in part.bins)
     assert all(starts[b] < part.epoch <= plan.to for part in plan.deltas for b in part.bins)
     assert all(part.bins and not part.bins - part.file.bins for part in plan.parts)
-    assert plan.complete_from(plan.bins) == max(starts.values(), default=-1)
+    for at in {-1, *starts.values()}:
+        assert plan.continuing(plan.bins, Epoch(at)) == BinSet([b for b, start in starts.items() if start <= at])
 
 
 def collect(world: World) -> None:
@@ -161,8 +162,7 @@ def test_a_copy_far_behind_is_loaded_afresh() -> None:
     one, last = BinSet(bins.array[:1]), world.index.last
     near = world.index.sources("count", one, {int(b): 5 for b in one}, last)
     far = world.index.sources("count", one, {int(b): 4 for b in one}, last)
-    assert (near.fresh, near.complete_from(one)) == (BinSet(), 5)
-    assert (far.fresh, far.complete_from(one)) == (one, written)
+    assert (near.fresh, near.starts, far.fresh, far.starts) == (BinSet(), ((5, one),), one, ((written, one),))
 
 
 def test_an_empty_log_is_at_genesis() -> None:

@@ -10,8 +10,8 @@ import itertools
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from binshift.engine.copies import Copies
 from binshift.engine.snapshots import SnapshotCycle
+from binshift.engine.standbys import Standbys
 from binshift.engine.worker_backoff import WorkerBackoff
 from binshift.log.index.index import Index
 from binshift.migration import CopyFailed, Event
@@ -35,23 +35,26 @@ class BackgroundScheduler:
     Args:
         operators: of the query.
         term: the driver's.
-        copies: who should hold which copies, and does.
+        standbys: the copies for the case that a worker is lost; and all others.
         snapshots: which bins to write next.
         backoff: who cannot, and is left out for a while.
     """
 
     def __init__(
-        self, operators: Sequence[str], term: Term, copies: Copies, snapshots: SnapshotCycle, backoff: WorkerBackoff
+        self, operators: Sequence[str], term: Term, standbys: Standbys, snapshots: SnapshotCycle, backoff: WorkerBackoff
     ) -> None:
         self._operators = operators
         self._term = term
-        self._copies = copies
+        self._copies = standbys.copies
+        self._standbys = standbys
         self._snapshots = snapshots
         self._backoff = backoff
         self._numbers = itertools.count(1)
         self._ordered_drops: dict[Worker, BinSet] = {}
 
-    def specs(self, index: Index, route: Route, alive: Collection[Worker], duty: float) -> list[BackgroundSpec]:
+    def specs(
+        self, index: Index, route: Route, alive: Collection[Worker], duty: float, *, moving: bool
+    ) -> list[BackgroundSpec]:
         """The orders of the next round; none for workers with nothing to do.
 
         Args:
@@ -59,7 +62,11 @@ class BackgroundScheduler:
             route: the newest recorded one.
             alive: workers that have an executor.
             duty: share of a core a task may use.
+            moving: whether a migration is under way.
         """
+        if not moving:
+            self._copies.drop_all()
+        self._standbys.follow(route, moving=moving)
         self._ordered_drops = dict(self._copies.drops)
         there = set(alive) - self._backoff.resting()
         specs = [self._spec(index, route, o, w, duty) for o in self._operators for w in sorted(there)]
@@ -71,14 +78,9 @@ class BackgroundScheduler:
 
     def _spec(self, index: Index, route: Route, operator: str, worker: Worker, duty: float) -> BackgroundSpec:
         wanted = self._copies.wanted(worker) - route.bins_of(worker)
-        held = self._copies.of(operator, worker, wanted)
-        behind = BinSet([b for b in wanted if held.get(b) != index.last])
-        copies: tuple[CopyOrder, ...] = ()
-        if behind:
-            files = index.sources_or_lost(operator, behind, held, index.last)
-            # Files that the log cannot provide now are replaced by the snapshot that their owner is to write.
-            if there := behind - files.lost_bins:
-                copies = (CopyOrder(there, index.last, files),)
+        standing = self._standbys.due(operator, worker, index.last)
+        orders = (self._order(index, operator, worker, bins) for bins in (wanted, standing))
+        copies = tuple(order for order in orders if order is not None)
         return BackgroundSpec(
             fence=Fence(self._term, index.last, 0),
             operator=operator,
@@ -91,6 +93,17 @@ class BackgroundScheduler:
             duty=duty,
             idle=not route.bins_of(worker),
         )
+
+    def _order(self, index: Index, operator: str, worker: Worker, wanted: BinSet) -> CopyOrder | None:
+        """What brings these copies to the newest epoch; None if all are there, or the log does not lead there now."""
+        held = self._copies.of(operator, worker, wanted)
+        behind = BinSet([b for b in wanted if held.get(b) != index.last])
+        if not behind:
+            return None
+        files = index.sources_or_lost(operator, behind, held, index.last)
+        # Files that the log cannot provide now are replaced by the snapshot that their owner is to write.
+        there = behind - files.lost_bins
+        return CopyOrder(there, index.last, files) if there else None
 
     def take_reports(self, reports: Sequence[BackgroundReport], silent: Sequence[Worker], why: str) -> list[Event]:
         """Take in what a job of a round did; what the migration has to hear of it.

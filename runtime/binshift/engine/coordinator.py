@@ -65,8 +65,7 @@ class Coordinator:
     @property
     def wake_at_ms(self) -> int | None:
         """When an epoch is due even without input (milliseconds since 1970), as of the newest record; None: never."""
-        last = self._log.index.last
-        return self._log.index.record(last).wake_at_ms if last > BEFORE_FIRST else None
+        return self._log.index.record(self.last).wake_at_ms if self.last > BEFORE_FIRST else None
 
     def plan(self, epoch: Epoch, batch: BatchOffsets, alive: Sequence[Worker]) -> EpochPlan:
         """Decide what ``epoch`` will do.
@@ -231,6 +230,11 @@ class Coordinator:
         if stored is None and not run.any():
             return None
         return bin_weights(np.zeros(self.bins) if stored is None else stored, run)
+
+    def with_standbys(self, away: Sequence[Worker], alive: Sequence[Worker]) -> list[Worker]:
+        """The workers of ``away`` whose bins all have standby copies on workers of ``alive``."""
+        with self.lock:
+            return self.migrations.standbys.covered(self._log.index, away, alive)
 
     def abandon(self, plan: EpochPlan) -> None:
         """The epoch will not be run again by this driver: its moves did not happen."""

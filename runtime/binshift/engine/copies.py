@@ -64,6 +64,11 @@ class Copies:
         for (_, worker), held in self.held.items():
             self.drop(worker, BinSet(held))
 
+    def keep(self, standing: Mapping[Worker, BinSet]) -> None:
+        """These copies are not to go, whatever moves."""
+        for worker, bins in standing.items():
+            self._forget_drop(worker, bins)
+
     def _forget_drop(self, worker: Worker, bins: BinSet) -> None:
         left = self.drops.pop(worker, BinSet()) - bins
         if left:

@@ -19,6 +19,7 @@ from binshift.engine.copies import Copies
 from binshift.engine.migrations import History, Migration, MigrationPolicy, Request
 from binshift.engine.pacer import CopyRate, Pacer
 from binshift.engine.snapshots import SnapshotCycle
+from binshift.engine.standbys import Standbys
 from binshift.engine.worker_backoff import WorkerBackoff
 from binshift.errors import BinshiftError
 from binshift.log.index.index import Index
@@ -63,14 +64,14 @@ class MigrationController:
     """
 
     def __init__(self, policy: MigrationPolicy, operators: Sequence[str], term: Term, clock: Clock) -> None:
-        self.lock = threading.RLock()
-        """Held by each caller: the epoch's thread, the background's, and those of requests."""
+        self.lock = threading.RLock()  # held by each caller: the threads of the epoch, the background and requests
         self.running: Callable[[], bool] = lambda: True
         """Whether the query runs; a migration of one that does not will never end by itself."""
         self.clock = clock
         self.policy = policy
         self.operators = tuple(operators)
         self.copies = Copies(self.operators)
+        self.standbys = Standbys(self.copies, policy.standby_replicas, clock)
         self.snapshots = SnapshotCycle(policy.snapshot_cycle_epochs, clock, policy.epochs_per_second)
         self.history = History(term)
         self.bytes_copied = 0
@@ -83,7 +84,7 @@ class MigrationController:
         self._alive: frozenset[Worker] = frozenset()
         self._warm: set[Worker] = set()
         self.backoff = WorkerBackoff(self.clock)
-        self._scheduler = BackgroundScheduler(self.operators, term, self.copies, self.snapshots, self.backoff)
+        self._scheduler = BackgroundScheduler(self.operators, term, self.standbys, self.snapshots, self.backoff)
 
     def first_route(self, alive: Collection[Worker]) -> Route:
         """The route of a new query's first epoch. Errors as `MigrationPolicy.first_workers`."""
@@ -271,9 +272,8 @@ class MigrationController:
         self.settle(index)
         if index.route is None:
             return []
-        if self._under_way is None:
-            self.copies.drop_all()
-        specs = self._scheduler.specs(index, index.route, self._alive, self.pacer.pace.duty)
+        moving, duty = self._under_way is not None, self.pacer.pace.duty
+        specs = self._scheduler.specs(index, index.route, self._alive, duty, moving=moving)
         for event in () if specs else self.copies.arrivals():  # what an earlier migration had copied needs no round
             self._advance(event)
         return specs

@@ -28,8 +28,7 @@ HISTORY_MAX = 100
 """Migrations that are remembered: each holds its whole plan."""
 MIGRATIONS_A_TERM = 10_000
 """Numbers set aside for each driver's term."""
-LOOK_SECONDS = 1.0
-"""How often a waiter for a migration checks that the query still runs."""
+LOOK_SECONDS = 1.0  # how often a waiter for a migration checks that the query still runs
 
 
 @dataclass(frozen=True)
@@ -44,6 +43,7 @@ class MigrationPolicy:
         snapshot_cycle_epochs: epochs in which every bin is snapshotted once.
         latency_target_seconds: record latency to stay below while bins move.
         epochs_per_second: the most that count for snapshots, manifests and collections of garbage; see `Rhythm`.
+        standby_replicas: copies of each bin that are kept for the loss of its worker, 0 or 1.
     """
 
     bins: int
@@ -53,6 +53,7 @@ class MigrationPolicy:
     snapshot_cycle_epochs: int = 64
     latency_target_seconds: float = 1.0
     epochs_per_second: float | None = None
+    standby_replicas: int = 0
 
     def first_workers(self, alive: Collection[Worker]) -> list[Worker]:
         """Who owns the bins in a new query's first epoch.

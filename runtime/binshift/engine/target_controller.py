@@ -169,9 +169,10 @@ class TargetController:
             if not left:
                 raise MigrationRefused(f"workers {sorted(workers)} are lost and no other is registered: start one")
             self._diverged = True
-            options = self.defaults.override("AllAtOnce", pre_copy=False)
-            request = Request(tuple(left), options=options, weights=self._weights(), only_leaving=True)
-            return self.coordinator.migrations.replace_lost(workers, request, self.log.index)
+            migrations, options = self.coordinator.migrations, self.defaults.override("AllAtOnce", pre_copy=False)
+            standbys = migrations.standbys.takeover(self.log.index, workers, left)
+            request = Request(tuple(left), standbys, options, weights=self._weights(), only_leaving=True)
+            return migrations.replace_lost(workers, request, self.log.index)
 
     def observe(self, executors: Mapping[Worker, str]) -> None:
         """Who is there now, by executor id; a worker that is back gets its share of the bins again."""
@@ -193,9 +194,7 @@ class TargetController:
         """Stop a migration where it does no harm; with ``rollback``, move back what it has moved.
 
         The target is durable: a restarted driver continues towards it. Returns the migration back, or the cancelled one.
-
-        Raises:
-            NoSuchMigration: there is none of that number.
+        Raises `NoSuchMigration` if there is none of that number.
         """
         migrations = self.coordinator.migrations
         with self.coordinator.lock:

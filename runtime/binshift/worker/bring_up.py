@@ -104,9 +104,9 @@ class _BringUp:
         if self.files.lost:
             self.files.check_not_lost(wanted - BinSet([b for b in wanted if status.copies.get(b) == self.to]))
         held = [
-            (epoch, some)
+            (epoch, some if epoch == self.to else self.files.continuing(some, epoch))
             for epoch, some in by_epoch(status.copies, wanted)
-            if epoch == self.to or (epoch < self.to and self.files.complete_from(some) <= epoch)
+            if epoch <= self.to
         ]
         missing = wanted - BinSet([b for _, some in held for b in some.array])
         rebuild = BinRebuild(self.storage, self.files, missing & self.files.fresh)
@@ -119,7 +119,7 @@ class _BringUp:
                 f"{held_elsewhere!r} were expected in this store; they cannot be rebuilt from the given files"
             )
         for epoch, some in sorted(held, key=lambda each: -each[0]):
-            if epoch < self.to:
+            if epoch < self.to and some:
                 self.progress.bins += self._advance(some, epoch)
 
     def _advance(self, bins: BinSet, have: Epoch) -> int:

@@ -102,10 +102,12 @@ class BringUp:
         """The epoch the files lead to."""
         return self.to
 
-    def complete_from(self, bins: BinSet) -> Epoch:
-        """The oldest epoch from which copies of ``bins`` can be advanced by the deltas named here."""
+    def continuing(self, bins: BinSet, at: Epoch) -> BinSet:
+        """Those of ``bins`` whose copies at epoch ``at`` can be advanced by the deltas named here."""
         invariant(len(bins - self.bins) == 0, f"{bins - self.bins!r} were not requested")
-        return max((epoch for epoch, some in self.starts if len(some & bins)), default=Epoch(-1))
+        return BinSet(
+            np.concatenate([BinSet().array, *((some & bins).array for epoch, some in self.starts if epoch <= at)])
+        )
 
 
 def sources(index: HeldRecords, operator: str, bins: BinSet, have: Mapping[int, int], to: Epoch) -> BringUp:

@@ -202,6 +202,7 @@ class _Parts:
             settings.snapshot_cycle_epochs,
             settings.latency_target_seconds,
             EPOCHS_PER_SECOND,
+            settings.standby_replicas,
         )
         waits = (settings.executor_wait_seconds, settings.lost_worker_timeout_seconds)
         return Dataflow.over(
