@@ -13,12 +13,14 @@ from dataclasses import dataclass, field
 
 from oracle_flows import flows_for, moody, rows_for
 from oracle_misfortune import Misfortune
-from oracle_tuning import tale, tuning_for
+from oracle_tuning import tale, tuning_for, with_standbys
 
+from binshift.engine.standbys import by_worker
 from binshift.errors import Fenced, MigrationRefused, StorageUnavailable
 from binshift.log.storage.contract import Storage
 from binshift.log.tools.verification import verify
 from binshift.model import Worker
+from binshift.replicas import standby_workers
 from binshift.strategies import Strategy
 from simulator import Faults, Flow, Killed, Row, SimulatedCluster
 from simulator.graph import Graph
@@ -26,6 +28,7 @@ from simulator.jobs import Call
 from simulator.machines import NewStore
 
 SLOTS = 4
+COPY_ROUNDS_MAX = 200
 
 ROUND_EPOCHS = (0, 0, 0, 1, 2, 3, 4, 6, 8)
 """Epochs that pass while a round of background work runs: none on an idle stream, many if rounds are slow."""
@@ -49,7 +52,7 @@ class History:
         self.epochs = rng.randint(6, 12) + 3 * self.round_epochs
         most, chance = rng.randint(0, 5), rng.choice([0.003, 0.01, 0.03])
         self.misfortune = self.make_misfortune(random.Random(self.seed + 1), most, chance)
-        flows, tuning = self.make_flows(rng), tuning_for(rng)
+        flows, tuning = self.make_flows(rng), with_standbys(tuning_for(rng), self.seed)
         self.cluster = SimulatedCluster(
             {"moody": moody()} if self.moody else flows,
             bins=rng.choices([4, 8, 16, 64], [4, 6, 4, 1])[0],
@@ -207,8 +210,19 @@ class History:
             cluster.epoch(self.next_rows())
             cluster.background()
         cluster.witness.rebuild()
-        assert cluster.leftovers() == {}, "these copies are not needed"
+        self.check_copies()
         assert verify(cluster.world.files) == []
+
+    def check_copies(self) -> None:
+        """Check that the copies left are the standbys of the newest route, all of them."""
+        cluster = self.cluster
+        for _ in range(COPY_ROUNDS_MAX):
+            if not cluster.background():
+                break
+        assert cluster.route is not None
+        standing = cluster.world.tuning.standby_replicas
+        wanted = by_worker(standby_workers(cluster.route)) if standing else {}
+        assert cluster.leftovers() == wanted, "the copies are not those that are needed"
 
     def check_balance(self, shares: Mapping[Worker, int], wanted: Sequence[int]) -> None:
         """Check the number of bins of each worker: all bins are about the same load."""

@@ -1,4 +1,4 @@
-"""Broken variants of the engine's loops: each lacks one bound, wait, attempt or check."""
+"""Broken variants of the engine's loops and standbys: each lacks one bound, wait, attempt or check."""
 
 from __future__ import annotations
 
@@ -12,11 +12,16 @@ import pytest
 from binshift.engine import background_loop, epoch_loop, executor_wait
 from binshift.engine.background_loop import BackgroundLoop
 from binshift.engine.coordinator import Coordinator
+from binshift.engine.copies import Copies
 from binshift.engine.epoch_loop import EpochLoop
 from binshift.engine.epoch_plan import Finished
 from binshift.engine.executor_wait import EpochLimits, ExecutorWait
 from binshift.engine.migration_controller import MigrationController
-from binshift.model import Worker
+from binshift.engine.standbys import Standbys
+from binshift.model import BinSet, Epoch, Worker
+from binshift.store.bins.binstore import BinStore
+from binshift.worker import epoch_task
+from binshift.worker.bring_up import by_epoch
 from simulator import driver
 
 Patch = pytest.MonkeyPatch
@@ -127,6 +132,46 @@ def owed_epochs_without_end(patch: Patch) -> None:
     patch.setattr(EpochLoop, "_wake_stream", more)
 
 
+def standby_without_the_last_delta(patch: Patch) -> None:
+    """A worker that takes over bins declares its copies current, without the deltas that they lack (I2)."""
+    of = epoch_task.bring_up
+
+    def hasty(store: BinStore, storage: Any, fence: Any, bins: BinSet, to: Epoch, *how: Any) -> Any:
+        for epoch, some in by_epoch(store.status().copies, bins):
+            if epoch < to:
+                store.advance_copies(fence, some, to, [], have=epoch)
+        return of(store, storage, fence, bins, to, *how)
+
+    patch.setattr(epoch_task, "bring_up", hasty)
+
+
+def standbys_not_used(patch: Patch) -> None:
+    """A lost worker is waited for although there are copies of its bins."""
+    patch.setattr(Standbys, "covered", lambda self, index, lost, there: [])
+
+
+def lost_standbys_take_over(patch: Patch) -> None:
+    """A bin flips to its standby although that worker is lost as well."""
+    of = Standbys.takeover
+    patch.setattr(Standbys, "takeover", lambda self, index, lost, there: of(self, index, lost, range(1000)))
+    patch.setattr(Copies, "forget_worker", lambda self, worker, reason: [])
+
+
+def standby_copies_not_kept(patch: Patch) -> None:
+    """Copies that no migration needs are dropped, and made again."""
+    patch.setattr(Copies, "keep", lambda self, standing: None)
+
+
+def standbys_of_an_older_route(patch: Patch) -> None:
+    """The standbys stay those of the first route."""
+    of = Standbys.follow
+
+    def once(self: Standbys, route: Any, *, moving: bool) -> None:
+        of(self, self._route or route, moving=moving)
+
+    patch.setattr(Standbys, "follow", once)
+
+
 LOOP_MUTANTS: tuple[Callable[[Patch], None], ...] = (
     runs_without_bound,
     no_second_run,
@@ -142,4 +187,9 @@ LOOP_MUTANTS: tuple[Callable[[Patch], None], ...] = (
     slow_plans_not_checked,
     owed_epochs_forgotten,
     owed_epochs_without_end,
+    standby_without_the_last_delta,
+    standbys_not_used,
+    lost_standbys_take_over,
+    standby_copies_not_kept,
+    standbys_of_an_older_route,
 )

@@ -19,7 +19,7 @@ import test_oracle_zombies as zombies
 from oracle_graph_mutants import GRAPH_MUTANTS, GRAPH_STORIES
 from oracle_histories import play
 from oracle_loop_mutants import LOOP_MUTANTS
-from test_oracle_loops import LOOP_STORIES
+from test_oracle_standbys import ENGINE_STORIES
 
 from binshift.engine import coordinator
 from binshift.engine.epoch_tasks import EpochTasks
@@ -263,7 +263,7 @@ STORIES: tuple[Callable[[], object], ...] = (
     *(partial(zombies.test_tasks_of_a_failed_run_go_on_later, seed) for seed in range(4)),
     *(partial(zombies.test_a_snapshot_of_a_run_that_never_counts, seed) for seed in range(4)),
     zombies.test_a_collection_while_an_epoch_waits_for_its_record,
-    *LOOP_STORIES,
+    *ENGINE_STORIES,
 )
 """The stories that run before the histories: replaced processes that continue."""
 

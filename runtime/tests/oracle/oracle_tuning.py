@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 from binshift.migration import Limits
 from binshift.store.engine.contract import StoreLimits
@@ -35,6 +36,11 @@ def tuning_for(rng: random.Random) -> Tuning:
             lock_seconds_max=0.05,
         ),
     )
+
+
+def with_standbys(tuning: Tuning, seed: int) -> Tuning:
+    """Every third history has standby copies."""
+    return replace(tuning, standby_replicas=int(seed % 3 == 0))
 
 
 def tale(seed: int, script: Sequence[str], faults: Faults) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 
 import pytest
-from test_oracle_loops import begun, rows
+from test_oracle_loops import LOOP_STORIES, begun, rows
 
 from binshift.model import BinSet, Worker
 from binshift.replicas import standby_workers
@@ -32,7 +32,9 @@ def wanted(cluster: SimulatedCluster) -> dict[Worker, BinSet]:
     """The standby copies that each worker is to have by the route."""
     assert cluster.route is not None
     of_bin = standby_workers(cluster.route)
-    return {w: BinSet([b for b, at in enumerate(of_bin.tolist()) if at == w]) for w in map(Worker, set(of_bin.tolist()))}
+    return {
+        w: BinSet([b for b, at in enumerate(of_bin.tolist()) if at == w]) for w in map(Worker, set(of_bin.tolist()))
+    }
 
 
 def lose(cluster: SimulatedCluster, workers: Collection[int]) -> float:
@@ -93,7 +95,7 @@ def test_a_copy_that_is_behind_catches_up_in_the_epoch() -> None:
 def test_a_standby_that_is_lost_as_well_is_no_standby() -> None:
     """Two workers are lost together: the epoch waits for those whose bins have no live copy, and others take these over then."""
     cluster = copied(begun(STANDING, workers=3, slots=4, bins=16))
-    assert lose(cluster, [0, 1]) > 30.0
+    assert 30.0 < lose(cluster, [0, 1]) < 31.0
     assert cluster.route is not None
     assert cluster.route.workers == (2,)
 
@@ -111,7 +113,7 @@ def test_a_planned_move_uses_the_copies() -> None:
     cluster = copied(begun(STANDING))
     migrations = cluster.driver.migrations
     before = migrations.bytes_copied
-    cluster.move({b: 1 for b in wanted(cluster)[Worker(1)]})
+    cluster.move(dict.fromkeys(wanted(cluster)[Worker(1)], 1))
     cluster.settle()
     assert migrations.bytes_copied == before
     assert cluster.route is not None
@@ -127,7 +129,8 @@ def test_without_the_setting_no_copy_stays() -> None:
     assert copied(cluster).leftovers() == {}
 
 
-STANDBY_STORIES: tuple[Callable[[], None], ...] = (
+ENGINE_STORIES: tuple[Callable[[], None], ...] = (
+    *LOOP_STORIES,
     test_every_bin_has_a_copy_elsewhere,
     test_standbys_take_over_at_once,
     test_a_copy_that_is_behind_catches_up_in_the_epoch,
@@ -136,4 +139,4 @@ STANDBY_STORIES: tuple[Callable[[], None], ...] = (
     test_a_planned_move_uses_the_copies,
     test_without_the_setting_no_copy_stays,
 )
-"""The stories that the broken variants of standbys are tried on."""
+"""The stories that the broken variants of loops and standbys are tried on."""
