@@ -29,6 +29,7 @@ DURATIONS: Final = (
     Case("a duration without a unit", {"spec.migration": {"timeout": "30"}}, "timeout", schema=True),
     Case("a duration that is too short", {"spec.migration": {"latencyTarget": "1ms"}}, "10ms to 24h"),
     Case("an epoch that is too short", {"spec.maxEpoch": "1ms"}, "50ms to 24h"),
+    Case("two standby copies", {"spec.standbyReplicas": 2}, "standbyReplicas", schema=True),
     Case("a duration that is too long", {"spec.migration": {"timeout": "200h"}}, "1s to 168h"),
 )
 """Refused when a dataflow is created."""

@@ -23,8 +23,7 @@ BASE: Final[dict[str, Any]] = {
 }
 """The least that is valid."""
 
-GONE: Final = object()
-"""Instead of a value: the field is left out."""
+GONE: Final = object()  # instead of a value: the field is left out
 
 
 def changed(changes: dict[str, Any]) -> dict[str, Any]:
@@ -69,6 +68,7 @@ FULL = {
     },
     "spec.suspend": True,
     "spec.maxEpoch": "2s",
+    "spec.standbyReplicas": 1,
     "spec.autoscaling": AUTOSCALED,
     "spec.rebalance.nonce": 2,
     "spec.restartNonce": 3,

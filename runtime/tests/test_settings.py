@@ -67,6 +67,8 @@ def test_text_and_value_mean_the_same(name: str, data: st.DataObject) -> None:
         value = data.draw(st.booleans())
     elif name == "bins":
         value = 1 << data.draw(st.integers(0, 20))
+    elif name == "standby_replicas":
+        value = data.draw(st.integers(0, 1))
     elif name == "copy_duty":
         value = data.draw(st.floats(0.01, 1.0))
     elif isinstance(default, float) or name == "max_epoch":
@@ -97,6 +99,7 @@ def test_text_and_value_mean_the_same(name: str, data: st.DataObject) -> None:
         ("pre_copy", "yes", "true or false"),
         ("pre_copy", 1, "true or false"),
         ("copy_duty", 1.5, "at most 1.0"),
+        ("standby_replicas", 2, "at most 1"),
         ("copy_duty", "nan", "a finite number"),
         ("latency_target_seconds", float("inf"), "a finite number"),
         ("strategy", "Magic", "AllAtOnce, Fluid, Batched, Optimized"),

@@ -28,7 +28,18 @@ FUNCTION_LINES_MAX = 40
 
 PURE = {
     *("autoscale", "backoff", "binset", "epoch_costs", "errors", "hotkeys", "invariants", "load", "migration", "model"),
-    *("pacing", "planner", "rescale", "routing", "setting_values", "settings", "memory", "ports", "seating"),
+    *(
+        "pacing",
+        "planner",
+        "replicas",
+        "rescale",
+        "routing",
+        "setting_values",
+        "settings",
+        "memory",
+        "ports",
+        "seating",
+    ),
     *("strategies", "worker_need", "decide", "status"),
 }
 """Modules (or packages) that only compute; the last two are the operator's."""

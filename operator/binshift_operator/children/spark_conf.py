@@ -97,6 +97,8 @@ def spark_conf(dataflow: Dataflow) -> dict[str, str]:
     }
     if "maxEpoch" in dataflow.raw:
         ours["spark.binshift.maxEpoch"] = f"{duration(dataflow.raw['maxEpoch'])}s"
+    if "standbyReplicas" in dataflow.raw:
+        ours["spark.binshift.standbyReplicas"] = str(dataflow.raw["standbyReplicas"])
     if dataflow.restore_from is not None and dataflow.restore_from.location:
         ours["spark.binshift.restoreFrom"] = hadoop_url(dataflow.restore_from.location)
     sizes = {name: ours[name] for name in ("spark.driver.memory", "spark.executor.memory")}

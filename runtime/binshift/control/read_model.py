@@ -6,6 +6,7 @@ import logging
 from collections.abc import Collection, Mapping
 
 from binshift.engine.dataflow import Dataflow
+from binshift.engine.standbys import StandbyFigures
 from binshift.engine.worker_backoff import WorkerFailure
 from binshift.model import Worker
 
@@ -39,6 +40,12 @@ def copy_lag_epochs(dataflow: Dataflow) -> int | None:
         wanted = [(o, w, held.wanted(w)) for w in workers for o in held.operators]
         epochs = [epoch for o, w, bins in wanted for epoch in held.of(o, w, bins).values()]
     return max(0, last - min(epochs)) if epochs else None
+
+
+def standbys(dataflow: Dataflow) -> StandbyFigures | None:
+    """How complete the standby copies are; None without standbys."""
+    with dataflow.coordinator.lock:
+        return dataflow.coordinator.migrations.standbys.figures(dataflow.log.index)
 
 
 def worker_failures(dataflow: Dataflow) -> Mapping[Worker, WorkerFailure]:

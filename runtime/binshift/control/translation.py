@@ -136,6 +136,7 @@ def observed_of(dataflow: Dataflow, state: models.State, now: float, load: Load)
     sizes, progress, files = statistics.sizes(index), newest.progress if newest else None, list(statistics.files(index))
     watermark, running = statistics.watermark(index), progress_of(dataflow.epochs.progress, now)
     registered, failures = read_model.registered(dataflow), read_model.worker_failures(dataflow)
+    standing = read_model.standbys(dataflow)
     return Observed(
         epoch=index.last,
         route_version=None if index.route is None else index.route.version,
@@ -162,6 +163,8 @@ def observed_of(dataflow: Dataflow, state: models.State, now: float, load: Load)
         migration_left_seconds=progress.seconds_left if progress else None,
         copy_lag_epochs=read_model.copy_lag_epochs(dataflow),
         copied_bytes=migrations.bytes_copied,
+        standby_bins=None if standing is None else standing.bins,
+        standby_lag_epochs=None if standing is None else standing.lag_epochs,
         runs_failed=dataflow.epochs.runs_failed,
         log_files=len(files),
         log_bytes=sum(each.bytes for each in files),

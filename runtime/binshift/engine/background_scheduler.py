@@ -95,7 +95,7 @@ class BackgroundScheduler:
         )
 
     def _order(self, index: Index, operator: str, worker: Worker, wanted: BinSet) -> CopyOrder | None:
-        """What brings these copies to the newest epoch; None if all are there, or the log does not lead there now."""
+        """What brings these copies to the newest epoch; None if none is behind, or the log does not lead to it now."""
         held = self._copies.of(operator, worker, wanted)
         behind = BinSet([b for b in wanted if held.get(b) != index.last])
         if not behind:

@@ -101,7 +101,13 @@ DECLARED: Final = (
         lambda o: o.migration_left_seconds,
     ),
     Declared("copy_lag_epochs", "Epochs by which the oldest running copy is behind.", lambda o: o.copy_lag_epochs),
-    Declared("copied_bytes", "Bytes of state copied before flips.", lambda o: o.copied_bytes, counts=True),
+    Declared(
+        "copied_bytes", "Bytes of state copied before flips, and to standbys.", lambda o: o.copied_bytes, counts=True
+    ),
+    Declared("standby_bins", "Bins with a complete standby copy; absent without standbys.", lambda o: o.standby_bins),
+    Declared(
+        "standby_lag_epochs", "Epochs by which the oldest standby copy is behind.", lambda o: o.standby_lag_epochs
+    ),
     Declared(
         "recoveries",
         "Failed runs of epochs, which were repeated.",

@@ -45,6 +45,8 @@ class Observed:
     migration_left_seconds: float | None = None
     copy_lag_epochs: int | None = None
     copied_bytes: int | None = None
+    standby_bins: int | None = None
+    standby_lag_epochs: int | None = None
     runs_failed: int | None = None
     log_files: int | None = None
     log_bytes: int | None = None

@@ -222,7 +222,7 @@ class History:
         assert cluster.route is not None
         standing = cluster.world.tuning.standby_replicas
         wanted = by_worker(standby_workers(cluster.route)) if standing else {}
-        assert cluster.leftovers() == wanted, "the copies are not those that are needed"
+        assert cluster.leftovers() == wanted, "the copies left are not the standbys of the route"
 
     def check_balance(self, shares: Mapping[Worker, int], wanted: Sequence[int]) -> None:
         """Check the number of bins of each worker: all bins are about the same load."""

@@ -21,10 +21,11 @@ from binshift.engine.standbys import Standbys
 from binshift.model import BinSet, Epoch, Worker
 from binshift.store.bins.binstore import BinStore
 from binshift.worker import epoch_task
-from binshift.worker.bring_up import by_epoch
+from binshift.worker.bring_up import bring_up, by_epoch
 from simulator import driver
 
 Patch = pytest.MonkeyPatch
+ANY_WORKER = tuple(map(Worker, range(64)))
 
 
 def runs_without_bound(patch: Patch) -> None:
@@ -134,7 +135,7 @@ def owed_epochs_without_end(patch: Patch) -> None:
 
 def standby_without_the_last_delta(patch: Patch) -> None:
     """A worker that takes over bins declares its copies current, without the deltas that they lack (I2)."""
-    of = epoch_task.bring_up
+    of = bring_up
 
     def hasty(store: BinStore, storage: Any, fence: Any, bins: BinSet, to: Epoch, *how: Any) -> Any:
         for epoch, some in by_epoch(store.status().copies, bins):
@@ -153,7 +154,7 @@ def standbys_not_used(patch: Patch) -> None:
 def lost_standbys_take_over(patch: Patch) -> None:
     """A bin flips to its standby although that worker is lost as well."""
     of = Standbys.takeover
-    patch.setattr(Standbys, "takeover", lambda self, index, lost, there: of(self, index, lost, range(1000)))
+    patch.setattr(Standbys, "takeover", lambda self, index, lost, there: of(self, index, lost, ANY_WORKER))
     patch.setattr(Copies, "forget_worker", lambda self, worker, reason: [])
 
 

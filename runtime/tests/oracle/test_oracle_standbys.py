@@ -64,7 +64,7 @@ def test_every_bin_has_a_copy_elsewhere() -> None:
 
 
 def test_standbys_take_over_at_once() -> None:
-    """The epoch waits for nobody, the bins go to the workers with their copies, and come back when the worker does."""
+    """The epoch does not wait, the bins go to the workers with their copies, and come back when the worker does."""
     cluster = copied(begun(replace(STANDING, snapshot_cycle_epochs=100), workers=3))
     before, standby = cluster.route, wanted(cluster)
     assert before is not None
@@ -93,7 +93,7 @@ def test_a_copy_that_is_behind_catches_up_in_the_epoch() -> None:
 
 
 def test_a_standby_that_is_lost_as_well_is_no_standby() -> None:
-    """Two workers are lost together: the epoch waits for those whose bins have no live copy, and others take these over then."""
+    """Two workers are lost together: the epoch waits for both, as bins have no live copy, and the third takes over then."""
     cluster = copied(begun(STANDING, workers=3, slots=4, bins=16))
     assert 30.0 < lose(cluster, [0, 1]) < 31.0
     assert cluster.route is not None
@@ -101,7 +101,7 @@ def test_a_standby_that_is_lost_as_well_is_no_standby() -> None:
 
 
 def test_copies_that_are_not_complete_are_waited_for() -> None:
-    """Right after a driver's start nobody is known to have a copy: the worker is waited for."""
+    """Right after the start of a driver no copy is known: the worker is waited for."""
     cluster = copied(begun(STANDING))
     cluster.restart_driver()
     cluster.epoch(rows(8))

@@ -1,4 +1,4 @@
-"""`spec.maxEpoch` reaches the runtime as a setting, and an edit of it is a restart."""
+"""Fields that reach the runtime as settings: `spec.maxEpoch` and `spec.standbyReplicas`; an edit of one is a restart."""
 
 from __future__ import annotations
 
@@ -21,6 +21,13 @@ def test_the_longest_epoch_is_in_seconds() -> None:
     assert "spark.binshift.maxEpoch" not in spark_conf(dataflow())
 
 
+def test_standby_replicas_are_a_number() -> None:
+    """The runtime gets it as a setting; without it, the runtime's default counts."""
+    assert spark_conf(dataflow(standbyReplicas=1))["spark.binshift.standbyReplicas"] == "1"
+    assert "spark.binshift.standbyReplicas" not in spark_conf(dataflow())
+
+
 def test_an_edit_restarts() -> None:
     """Spark's conf is read when a driver starts."""
-    assert len({dataflow(**edits).restart_hash for edits in ({}, {"maxEpoch": "1s"}, {"maxEpoch": "2s"})}) == 3
+    edits: tuple[dict[str, object], ...] = ({}, {"maxEpoch": "1s"}, {"maxEpoch": "2s"}, {"standbyReplicas": 1})
+    assert len({dataflow(**each).restart_hash for each in edits}) == len(edits)
