@@ -37,7 +37,7 @@ SLOW = 2.0
 
 
 def _stands(row: Row) -> bool:
-    return row["standbys"] == 1
+    return bool(row["standbys"])
 
 
 TARGETS = (
@@ -126,7 +126,7 @@ def one_kill(found: Latencies, calm_from: float, began: float, back: float, unti
     """
     calm = found.calm(calm_from, began)
     pairs = list(pairwise(span.committed for span in found.spans))
-    usual = median(b - a for a, b in pairs if calm_from <= a and b <= began)
+    usual = median([b - a for a, b in pairs if calm_from <= a and b <= began] or [b - a for a, b in pairs])
     after = [(a, b) for a, b in pairs if b > began]
     lost = list(takewhile(lambda pair: pair[1] - pair[0] > SLOW * usual, after))
     return {
