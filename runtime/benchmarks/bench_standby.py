@@ -86,16 +86,19 @@ def killed(running: Bench, keys: int, standbys: int, args: Namespace) -> Row:
 
 def _kills(running: Bench, query: Any, args: Namespace) -> Iterator[tuple[float, float, float, float]]:
     """For each kill: the start of the calm time before it, the kill, when the executor had bins again, and the end of the time after it."""
+    executors = query.dataflow.epochs.ports.executors
+    _until(lambda: _is_whole(query))
     for number in range(args.kills):
-        _until(lambda: _is_whole(query))
         calm_from = time.time()
         time.sleep(args.calm_seconds)
-        began = time.time()
-        for pid in running.cluster.executor_pids(Worker(number % WORKERS)):
+        victim, began = Worker(number % WORKERS), time.time()
+        killed = executors.alive()[victim]
+        for pid in running.cluster.executor_pids(victim):
             os.kill(pid, signal.SIGKILL)
+        _until(lambda: executors.alive().get(victim, killed) != killed and _is_whole(query))  # noqa: B023 (called at once)
+        back = time.time()
         time.sleep(args.calm_seconds)
-        _until(lambda: _is_whole(query))
-        yield calm_from, began, time.time(), began + args.calm_seconds
+        yield calm_from, began, back, began + args.calm_seconds
 
 
 def _is_whole(query: Any) -> bool:

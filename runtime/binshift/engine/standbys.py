@@ -24,8 +24,8 @@ from binshift.replicas import standby_workers
 from binshift.routing import Route
 
 CATCH_UP_SECONDS = 1.0
-"""Between two rounds that advance standby copies: a round costs about a tenth of a core's second, and what is missing at a
-takeover is the input of about so much time."""
+"""Between two rounds that advance standby copies: what is missing at a takeover is the input of about so much time. Copies that
+are missing altogether are made in one round after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,7 @@ class Standbys:
     _of_worker: Mapping[Worker, BinSet] = field(default_factory=dict)
     _begins: bool = False
     _advances: bool = False
+    _incomplete: bool = False
     _next: float = 0.0
 
     def follow(self, route: Route, *, moving: bool) -> None:
@@ -68,16 +69,21 @@ class Standbys:
             self._route, self._of_worker = route, by_worker(standby_workers(route))
         self.copies.keep(self._of_worker)
         now = self.clock()
-        self._begins, self._advances = not moving, now >= self._next
+        self._advances = now >= self._next
+        self._begins, self._incomplete = not moving and (self._advances or self._incomplete), False
         if self._advances:
             self._next = now + CATCH_UP_SECONDS
 
     def due(self, operator: str, worker: Worker, last: Epoch) -> BinSet:
         """The bins of which ``worker`` is to make or advance standby copies in this round; ``last`` is the newest epoch."""
+        if not (self._begins or self._advances):
+            return BinSet()
         wanted = self._of_worker.get(worker, BinSet()) - self.copies.wanted(worker)
         held = self.copies.of(operator, worker, wanted)
         late = BinSet([b for b, epoch in held.items() if epoch < last]) if self._advances else BinSet()
-        return late | (wanted - BinSet(held) if self._begins else BinSet())
+        new = wanted - BinSet(held) if self._begins else BinSet()
+        self._incomplete |= bool(new)
+        return late | new
 
     def takeover(self, index: Index, lost: Collection[Worker], there: Collection[Worker]) -> dict[Bin, Worker]:
         """The bins of lost workers whose standby copies are on workers of ``there``, and these."""
