@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +30,7 @@ class Footprint:
     resident_max: float = 0.0
     own_before: float = 0.0
     own_max: float = 0.0
+    _samples: list[tuple[float, float]] = field(default_factory=list)
     _end: threading.Event = field(default_factory=threading.Event)
 
     def columns(self) -> dict[str, object]:
@@ -45,6 +47,11 @@ class Footprint:
         """Take one sample."""
         resident, own = memory_mib(family(roots))
         self.resident_max, self.own_max = max(self.resident_max, resident), max(self.own_max, own)
+        self._samples.append((time.time(), own))
+
+    def series(self, zero: float) -> list[tuple[float, int]]:
+        """Every sample, for a plot: seconds after ``zero`` (in seconds since 1970), own MiB."""
+        return [(round(at - zero, 2), round(own)) for at, own in self._samples]
 
     def sample_until_end(self, roots: list[int]) -> None:
         """Take samples periodically."""

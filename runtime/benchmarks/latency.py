@@ -8,9 +8,10 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from openloop import Span, longest_gap, worst
@@ -20,12 +21,16 @@ SOURCE = "OpenLoopSource"
 
 @dataclass
 class Latencies:
-    """The epochs of a query, in their order."""
+    """The epochs of a query, in their order; they never change."""
 
-    spans: list[Span] = field(default_factory=list)
+    spans: Sequence[Span] = ()
 
     def buckets(self) -> list[tuple[float, float]]:
         """(due time, worst latency) for every 250 ms of due time."""
+        return self._buckets
+
+    @cached_property
+    def _buckets(self) -> list[tuple[float, float]]:
         return worst(self.spans)
 
     def calm(self, start: float, began: float) -> list[float]:

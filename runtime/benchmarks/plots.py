@@ -49,36 +49,36 @@ def _move(figure: Any, rows: Sequence[Row]) -> None:
             of_these = [row for row in out if (row["strategy"], row["keys"]) == (strategy, keys)]
             for row in sorted(of_these, key=lambda row: row["pre_copy"]):
                 color, label = (OURS, "with pre-copy") if row["pre_copy"] else (LIGHT, "without")
-                axes.plot(*_points(row), color=color, linewidth=1.3, label=label)
+                axes.plot(*points(row), color=color, linewidth=1.3, label=label)
                 axes.axvspan(0, row["_took"], color=color, alpha=0.13, linewidth=0)
-            _titled(axes, f"{strategy}, {keys:,} keys", "worst latency, s" if column == 0 else "")
-            _legend(axes, 2)
+            titled(axes, f"{strategy}, {keys:,} keys", "worst latency, s" if column == 0 else "")
+            legend(axes, 2)
     for axes in grid[-1]:
         axes.set_xlabel("seconds after the request", color=INK)
 
 
 def _scale(figure: Any, rows: Sequence[Row]) -> None:
     for axes, row in zip(_side_by_side(figure, len(rows)), rows, strict=True):
-        axes.plot(*_points(row), color=OURS, linewidth=1.3)
+        axes.plot(*points(row), color=OURS, linewidth=1.3)
         at = 0.0
         for phase, color in PHASES:
             took = row.get(f"{phase}_s") or 0.0
             axes.axvspan(at, at + took, color=color, linewidth=0, label=phase if took else None, zorder=0)
             at += took
-        _titled(axes, f"scale {row['to']}, {row['keys']:,} keys", "worst latency, s")
+        titled(axes, f"scale {row['to']}, {row['keys']:,} keys", "worst latency, s")
         axes.set_xlabel("seconds after the command", color=INK)
-        _legend(axes, len(PHASES))
+        legend(axes, len(PHASES))
 
 
 def _respark(figure: Any, rows: Sequence[Row]) -> None:
     axes = figure.subplots()
     for row in rows:
         label = "Spark: stop, repartition, start" if row["system"] == "spark" else "binshift"
-        axes.plot(*_points(row), color=OTHER if row["system"] == "spark" else OURS, linewidth=1.5, label=label)
+        axes.plot(*points(row), color=OTHER if row["system"] == "spark" else OURS, linewidth=1.5, label=label)
     axes.set_yscale("log")
-    _titled(axes, f"2 to 4 workers, {rows[0]['keys']:,} keys", "worst latency, s (log)", zero=False)
+    titled(axes, f"2 to 4 workers, {rows[0]['keys']:,} keys", "worst latency, s (log)", zero=False)
     axes.set_xlabel("seconds after the request", color=INK)
-    _legend(axes, 4)
+    legend(axes, 4)
 
 
 def _calm(figure: Any, rows: Sequence[Row]) -> None:
@@ -97,7 +97,7 @@ def _calm(figure: Any, rows: Sequence[Row]) -> None:
     axes.set_xticks(TICKS, [f"{tick:g}" for tick in TICKS])
     axes.set_xticks([], minor=True)
     axes.grid(axis="x", alpha=0.3)
-    _titled(axes, "a calm epoch, from trigger to commit: median and p99, seconds (log)", "", zero=False)
+    titled(axes, "a calm epoch, from trigger to commit: median and p99, seconds (log)", "", zero=False)
 
 
 def _bins(figure: Any, rows: Sequence[Row]) -> None:
@@ -107,9 +107,9 @@ def _bins(figure: Any, rows: Sequence[Row]) -> None:
     for column, color in (("p50_s", OURS), ("p99_s", LIGHT)):
         axes.plot(at, [row[column] for row in ordered], "o-", color=color, label=column[:3])
     axes.set_xticks(at, [f"{row['bins']:,}" for row in ordered])
-    _titled(axes, "a calm epoch by the number of bins, two workers", "seconds")
+    titled(axes, "a calm epoch by the number of bins, two workers", "seconds")
     axes.set_xlabel("bins", color=INK)
-    _legend(axes, 4)
+    legend(axes, 4)
 
 
 def _state(figure: Any, rows: Sequence[Row]) -> None:
@@ -122,8 +122,8 @@ def _state(figure: Any, rows: Sequence[Row]) -> None:
             at, [row["calm_p99_s"] for row in some], "o--", color=color, alpha=0.5, label=f"calm p99 before, {way}"
         )
         axes.set_xticks(at, [f"{row['keys']:,}\n{row['bins']:,} bins" for row in some])
-    _titled(axes, "record latency as the state grows, bins growing alike", "seconds")
-    _legend(axes, 4)
+    titled(axes, "record latency as the state grows, bins growing alike", "seconds")
+    legend(axes, 4)
 
 
 def _epoch(figure: Any, rows: Sequence[Row]) -> None:
@@ -134,14 +134,15 @@ def _epoch(figure: Any, rows: Sequence[Row]) -> None:
         axes.text(
             max(0.0, row["mean_ms"]), place, f"  {row['mean_ms']:.1f} ms, {row['share']}", va="center", fontsize=8
         )
-    _titled(axes, f"where a calm epoch of {rows[-1]['mean_ms']:.0f} ms goes, mean", "", zero=False)
+    titled(axes, f"where a calm epoch of {rows[-1]['mean_ms']:.0f} ms goes, mean", "", zero=False)
 
 
-def _points(row: Row) -> tuple[list[float], list[float]]:
+def points(row: Row) -> tuple[list[float], list[float]]:
+    """Latency over time: seconds after the request, and the worst latency then."""
     return [point[0] for point in row["_latency"]], [point[1] for point in row["_latency"]]
 
 
-def _legend(axes: Any, columns: int) -> None:
+def legend(axes: Any, columns: int) -> None:
     """Above the axes, where it hides nothing."""
     axes.legend(
         frameon=False,
@@ -159,7 +160,8 @@ def _side_by_side(figure: Any, count: int) -> list[Any]:
     return list(figure.subplots(1, count, squeeze=False, sharey=True)[0])
 
 
-def _titled(axes: Any, title: str, label: str, zero: bool = True) -> None:
+def titled(axes: Any, title: str, label: str, zero: bool = True) -> None:
+    """Title and axes in the common style; with ``zero``, the scale begins at 0."""
     axes.set_title(title, loc="left", color=INK, fontsize=10)
     axes.set_ylabel(label, color=INK)
     if zero and axes.lines:  # of all plots that share the axis, not of the first

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from nexmark import page, runs, speed
+from nexmark.figures import command
+from nexmark.figures.all import EXPERIMENTS
 from nexmark.queries import QUERIES
 from nexmark.suite import RUNS
 
@@ -16,6 +18,8 @@ EPILOG = """\
   make nexmark NEXMARK="correct --runs calm,fluid"   only without moves and with moves of single bins
   make nexmark NEXMARK="correct --seed 7 --events 400000 --steps 80"
   make nexmark NEXMARK="speed q5 q8"                 how fast they are on binshift and on Spark
+  make nexmark NEXMARK="latency q3 --quick"          an experiment of a paper, as a test run of seconds
+  make nexmark NEXMARK="latency --help"              what it repeats, what the paper found, how long it takes
   make nexmark NEXMARK=page                          the results as docs/nexmark.md
 
 Exit status of `correct`: 0 if every run of every query was equal, else 1. `python -m nexmark COMMAND --help` explains each option.
@@ -37,10 +41,11 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _correct(commands.add_parser("correct", help="compare every query with the oracle", formatter_class=Shown))
     _speed(commands.add_parser("speed", help="compare the speed with Spark's", formatter_class=Shown))
+    command.add(commands)
     shown = commands.add_parser("page", help="write docs/nexmark.md from the results")
     shown.add_argument("--check", action="store_true", help="write nothing; fail if the page is out of date")
     commands.add_parser("list", help="the queries with their operators")
-    return parser.parse_args(given)
+    return command.with_quick(parser.parse_args, commands, given)
 
 
 def main(given: Sequence[str] | None = None) -> int:
@@ -50,6 +55,7 @@ def main(given: Sequence[str] | None = None) -> int:
         "speed": lambda options: speed.with_inputs(options, runs.config_of(options, options.delayed)),
         "page": lambda options: page.write(check=options.check),
         "list": lambda _: listed(),
+        **dict.fromkeys(EXPERIMENTS, command.run),
     }
     options = arguments(given)
     return known[options.command](options)

@@ -10,6 +10,7 @@ from page import DOCS, MARKED, machine, measured
 from tables import markdown
 from targets import summary
 
+from nexmark.figures import sections
 from nexmark.queries import QUERIES
 from nexmark.query import Query
 from nexmark.speed import TARGETS, named
@@ -28,6 +29,8 @@ def write(*, check: bool) -> int:
         print("docs/nexmark.md " + ("is up to date" if before == after else "does not match the results"))
         return int(before != after)
     PAGE.write_text(after, encoding="utf-8")
+    for picture in sections.draw():
+        print(picture.name)
     return 0
 
 
@@ -42,6 +45,10 @@ def block(name: str) -> str:
         return machine()
     if name == "queries":
         return markdown([_described(each) for each in QUERIES.values()])
+    if name == "experiments":
+        return sections.described()
+    if name == "figures":
+        return sections.sections()
     rows = load(f"nexmark_{name}")
     if not rows:
         return f"*Not measured yet: `make nexmark NEXMARK={name}`.*"

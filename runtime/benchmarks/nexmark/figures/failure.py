@@ -1,0 +1,152 @@
+"""`failure`: an executor is killed while bins move, and in calm times; what records notice. That results stay right is `correct`'s."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import signal
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from latency import latencies_of
+from measuring import Bench, await_batch
+from targets import Row, Target
+
+from nexmark.figures import pictures, prose
+from nexmark.figures.experiment import Experiment, Rows
+from nexmark.figures.loads import LOADS, Load
+from nexmark.figures.spikes import Shot, calm, recovered, together
+from nexmark.figures.stage import Pace, filled
+from nexmark.figures.ways import FLUID, MOVE_SECONDS_MAX, WORKERS, Rescale
+from nexmark.kills import VICTIM
+from nexmark.moves import moved_in
+
+CALM, MOVING = "killed in calm times", "killed while bins move"
+SYSTEMS = (CALM, MOVING)
+POLL_SECONDS = 0.02
+
+
+def options(parser: ArgumentParser) -> None:
+    """Queries."""
+    parser.add_argument("queries", nargs="*", default=["q3"], metavar="QUERY", help=f"some of {', '.join(LOADS)}")
+    parser.add_argument("--bins", type=int, default=256)
+    parser.add_argument("--size", type=float, default=1.0, help="of the state, as a multiple of the usual one")
+    parser.add_argument("--after-seconds", type=float, default=15.0, help="measured after the query is whole again")
+
+
+def count(options: Namespace, pace: Pace) -> int:
+    """Kills of all queries."""
+    return len(options.queries) * pace.rounds * len(SYSTEMS)
+
+
+def run(running: Bench, options: Namespace, pace: Pace) -> Rows:
+    """Each query; both kinds of kill in turn, over the same state."""
+    running.spark.sparkContext.setLogLevel("OFF")  # Spark reports the lost executor in many lines
+    for query in options.queries:
+        load = LOADS[query].times(options.size)
+        with filled(running, query, load, options.bins, pace) as started:
+            shots = []
+            for number in range(pace.rounds):
+                for system in SYSTEMS if number % 2 == 0 else reversed(SYSTEMS):
+                    shots.append(killed(running, started, system, options.after_seconds, pace))
+                    pace.done()
+            yield from ({"query": query, **row} for row in rows_of(started, load, shots))
+
+
+def rows_of(started: Any, load: Load, shots: Sequence[Shot]) -> Rows:
+    """The figures of both kinds of kill; the calm times are those before the kills."""
+    found = latencies_of(started.recentProgress, load.prefill, load.rate)
+    before = [Shot(each.way, each.calm_from, each.began, each.began, each.began) for each in shots]
+    latest = max(calm(found, before), default=math.inf)
+    for system in SYSTEMS:
+        own = [shot for shot in shots if shot.way == system]
+        took = [recovered(found, latest, shot.began) for shot in own]
+        recovery = {"recovered_s": sorted(took)[len(took) // 2], "recovered_worst_s": max(took)}
+        yield {"strategy": system, **together(found, own, before), **recovery}
+
+
+def killed(running: Bench, started: Any, system: str, after_seconds: float, pace: Pace) -> Shot:
+    """Kill an executor, in calm times or after some bins of a move from two workers to four have moved; wait until all is whole."""
+    migration = None
+    Rescale().prepare(started, FLUID) if system == MOVING else _whole(started)
+    time.sleep(pace.settle_seconds)
+    calm_from, before = time.time(), started.epoch
+    time.sleep(2 * pace.calm_seconds)
+    if system == MOVING:
+        migration = started.rescale(WORKERS, **FLUID.options(started.route.bins))
+        _await(lambda: moved_in(each for each in started.timings if each.epoch > before) > 0)
+    moved = moved_in(each for each in started.timings if each.epoch > before)
+    began = time.time()
+    for pid in running.cluster.executor_pids(VICTIM):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    await_batch(started, started.epoch + 3, MOVE_SECONDS_MAX)
+    _whole(started)
+    ended = time.time()
+    time.sleep(after_seconds)
+    return Shot(system, calm_from, began, ended, time.time(), {"moved_before": moved if migration else None})
+
+
+def _whole(started: Any) -> None:
+    """Wait until every migration has ended and all workers own bins."""
+    _await(lambda: all(each.ended for each in started.migrations) and len(started.workers) == WORKERS)
+
+
+def _await(wanted: Any) -> None:
+    deadline = time.monotonic() + MOVE_SECONDS_MAX
+    while not wanted():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"the query is not whole again after {MOVE_SECONDS_MAX:.0f} s")
+        time.sleep(POLL_SECONDS)
+
+
+def sentence(rows: Sequence[Row]) -> str:
+    """How long records are late."""
+    late = {name: prose.between(prose.of(rows, "recovered_s", prose.way(name)), " s") for name in SYSTEMS}
+    return (
+        f"Records are as early again as before {late[CALM]} after a kill in calm times, and {late[MOVING]} after one while bins move (median). "
+        "The move then continues to its end. Most of that time a new executor starts."
+    )
+
+
+FAILURE = Experiment(
+    name="failure",
+    title="Failure during a move",
+    paper="Rhino, failures; not in Megaphone, which leaves failures to its host",
+    finding=(
+        "Rhino uses its handover for failures too: a replica takes over. Megaphone, and most systems after it, handle "
+        "a failure while state moves not at all or in part."
+    ),
+    method=(
+        "An executor that owns bins is ended by SIGKILL, in calm times and after the first bins of a fluid move from two workers to four. No "
+        "standby is used: another executor starts and loads the bins from the log."
+    ),
+    minutes=4,
+    case=("query", "strategy"),
+    columns=(
+        *(
+            "query",
+            "strategy",
+            "moves",
+            "moved_before",
+            "calm_p99_s",
+            "worst_median_s",
+            "worst_s",
+            "silent_s",
+            "recovered_s",
+        ),
+        "recovered_worst_s",
+    ),
+    targets=(Target("seconds until records are as early as before", "recovered_s", 15.0, unit=" s"),),
+    named=lambda row: f"{row['query']}, {row['strategy']}",
+    sentence=sentence,
+    paint=partial(pictures.over_time, by="query", columns=1),
+    options=options,
+    quick={"bins": 16, "size": 0.01, "after_seconds": 2.0},
+    count=count,
+    run=run,
+)

@@ -1,0 +1,62 @@
+"""What the plots of the experiments have in common: colours by way, latency over time, and figures against a size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from plots import INK, LIGHT, OTHER, OURS, legend, points, titled
+from targets import Row
+
+COLORS = {"all-at-once": OTHER, "fluid": LIGHT, "batched": "#6a994e", "optimized": OURS, "spark": "#7a5195"}
+MARKS = ("o-", "s--", "^:", "v-.")
+
+
+def color(name: str) -> str:
+    """Of a way; its name may have more text behind a comma."""
+    return COLORS.get(name.partition(",")[0], INK)
+
+
+def over_time(figure: Any, rows: Sequence[Row], by: str, columns: int = 2) -> None:
+    """Latency over time: a plot for each value of a column, a line for each way, on a logarithmic scale."""
+    names = list(dict.fromkeys(str(row[by]) for row in rows))
+    lines = math.ceil(len(names) / columns)
+    figure.set_size_inches(10, 2.3 * lines + 0.4)
+    grid = figure.subplots(lines, columns, squeeze=False, sharey=True)
+    for axes, name in zip(grid.flat, names, strict=False):
+        for row in (row for row in rows if str(row[by]) == name):
+            axes.plot(*points(row), color=color(row["strategy"]), linewidth=1.2, label=row["strategy"])
+        axes.axvline(0, color=INK, linewidth=0.6)
+        axes.set_yscale("log")
+        titled(axes, name, "worst latency, s", zero=False)
+        legend(axes, 4)
+    for axes in list(grid.flat)[len(names) :]:
+        axes.set_visible(False)
+    for axes in grid[-1]:
+        axes.set_xlabel("seconds after the request", color=INK)
+
+
+def against(axes: Any, rows: Sequence[Row], x: str, y: str, by: Callable[[Row], str], mark: str = "o-") -> None:
+    """One line for each kind of row."""
+    for name in dict.fromkeys(by(row) for row in rows):
+        some = sorted((row for row in rows if by(row) == name and row.get(y) is not None), key=lambda row: row[x])
+        axes.plot(
+            [row[x] for row in some], [row[y] for row in some], mark, color=color(some[0]["strategy"]), label=name
+        )
+
+
+def pair(figure: Any, rows: Sequence[Row], x: str, label: str, by: Callable[[Row], str], log_y: bool = True) -> None:
+    """The worst record and the duration of the median move, next to each other, against a size on a logarithmic scale."""
+    for axes, (y, title) in zip(
+        figure.subplots(1, 2),
+        (("worst_median_s", "worst record of the median move, s"), ("seconds", "duration of a move, s")),
+        strict=True,
+    ):
+        against(axes, rows, x, y, by)
+        axes.set_xscale("log", base=2)
+        if log_y:
+            axes.set_yscale("log")
+        titled(axes, title, "", zero=not log_y)
+        axes.set_xlabel(label, color=INK)
+        legend(axes, 3)
