@@ -122,6 +122,14 @@ def test_state_grows_with_the_load_and_the_rate_does_not() -> None:
     assert set(GROWING) < set(LOADS) < set(QUERIES)
 
 
+@pytest.mark.parametrize("given", [["latency", "q1"], ["state", "q4"], ["failure", "q99"], ["bins", "--query", "q0"]])
+def test_only_queries_with_a_load_are_measured(given: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """The message lists them."""
+    with pytest.raises(SystemExit):
+        arguments(given)
+    assert "q3" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_experiment_has_a_short_run(name: str) -> None:
     """`--quick` changes what is not given, keeps no results, and moves fewer times."""
@@ -136,11 +144,16 @@ def rows_of(experiment: Experiment) -> list[dict[str, Any]]:
     options = arguments([experiment.name])
     names = list(SYSTEMS) if experiment.name == "failure" else [*ways.WAYS, MEASURED[1].name, "spark"]
     found, made = shots(names, {name: [1.0 + number, 2.0] for number, name in enumerate(names)})
-    more: dict[str, Any] = {"calm_over_first": 1.0, "peak_over_first": 1.1, "recovered_s": 2.0, "recovered_worst_s": 3.0}
+    more: dict[str, Any] = {
+        "calm_over_first": 1.0,
+        "peak_over_first": 1.1,
+        "recovered_s": 2.0,
+        "recovered_worst_s": 3.0,
+    }
     more |= {"more_own_memory": 0.1, "own_mib_before": 10, "own_mib_max": 11, "_memory": [(0.0, 10), (1.0, 11)]}
     more |= {"stop_s": None, "rewrite_s": None, "moved_before": 1}
     return [
-        {"query": getattr(options, "query", "q3"), "times": size, "bins": 512 * size, "strategy": name}
+        {"query": getattr(options, "query", "q3"), "times": size, "bins": 512 * size, "rate": size, "strategy": name}
         | {"state_rows": 1000 * size, "state_mib": 1.5}
         | spikes.together(found, [shot for shot in made if shot.way == name], made)
         | more

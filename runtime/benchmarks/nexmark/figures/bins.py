@@ -12,7 +12,7 @@ from targets import Row, Target
 
 from nexmark.figures import pictures, prose
 from nexmark.figures.experiment import Experiment, Rows
-from nexmark.figures.loads import LOADS
+from nexmark.figures.loads import LOADS, add_options
 from nexmark.figures.stage import Pace, recorded
 from nexmark.figures.ways import ALL_AT_ONCE, OPTIMIZED, Rebalance
 
@@ -25,7 +25,7 @@ def options(parser: ArgumentParser) -> None:
     """The numbers of bins."""
     parser.add_argument("--query", default="q3", choices=list(LOADS))
     parser.add_argument("--bits", type=int, nargs="+", default=[4, 8, 12, 14, 16], help="2^BITS bins each")
-    parser.add_argument("--size", type=float, default=1.0, help="of the state, as a multiple of the usual one")
+    add_options(parser)
 
 
 def count(options: Namespace, pace: Pace) -> int:
@@ -37,7 +37,7 @@ def run(running: Bench, options: Namespace, pace: Pace) -> Rows:
     """Each number of bins in turn; ratios are to the first."""
     first: dict[str, Row] = {}
     for bits in options.bits:
-        load = LOADS[options.query].times(options.size)
+        load = LOADS[options.query].chosen(options)
         found = recorded(running, options.query, load, 1 << bits, Rebalance(), MEASURED, pace)
         for row in found.rows():
             base = first.setdefault(row["strategy"], row)

@@ -22,6 +22,7 @@ from nexmark.figures.stage import Pace
 from nexmark.figures.ways import WORKERS
 
 QUICK: Mapping[str, object] = {
+    "rate": 1000,
     "rounds": 1,
     "settle_epochs": 4,
     "settle_seconds": 0.2,

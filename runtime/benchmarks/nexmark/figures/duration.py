@@ -13,7 +13,7 @@ from targets import Row
 
 from nexmark.figures import pictures, prose
 from nexmark.figures.experiment import Experiment, Rows
-from nexmark.figures.loads import LOADS
+from nexmark.figures.loads import LOADS, add_options
 from nexmark.figures.stage import Pace, recorded
 from nexmark.figures.ways import ALL_AT_ONCE, FLUID, OPTIMIZED, Rebalance, Way
 
@@ -25,7 +25,7 @@ def options(parser: ArgumentParser) -> None:
         "--steps", type=int, nargs="+", default=[4, 16, 64], help="bins that a pair of workers moves in a step"
     )
     parser.add_argument("--bins", type=int, default=256)
-    parser.add_argument("--size", type=float, default=1.0, help="of the state, as a multiple of the usual one")
+    add_options(parser)
 
 
 def ways(options: Namespace) -> list[Way]:
@@ -44,7 +44,7 @@ def count(options: Namespace, pace: Pace) -> int:
 
 def run(running: Bench, options: Namespace, pace: Pace) -> Rows:
     """All steps over the same state."""
-    load = LOADS[options.query].times(options.size)
+    load = LOADS[options.query].chosen(options)
     found = recorded(running, options.query, load, options.bins, Rebalance(), ways(options), pace)
     yield from ({"query": options.query, "bins": options.bins, **row} for row in found.rows())
 

@@ -18,7 +18,7 @@ from targets import Row, Target
 
 from nexmark.figures import pictures, prose
 from nexmark.figures.experiment import Experiment, Rows
-from nexmark.figures.loads import LOADS, Load
+from nexmark.figures.loads import LOADS, Load, add_options, add_queries
 from nexmark.figures.spikes import Shot, calm, recovered, together
 from nexmark.figures.stage import Pace, filled
 from nexmark.figures.ways import FLUID, MOVE_SECONDS_MAX, WORKERS, Rescale
@@ -32,9 +32,9 @@ POLL_SECONDS = 0.02
 
 def options(parser: ArgumentParser) -> None:
     """Queries."""
-    parser.add_argument("queries", nargs="*", default=["q3"], metavar="QUERY", help=f"some of {', '.join(LOADS)}")
+    add_queries(parser, LOADS, ["q3"])
     parser.add_argument("--bins", type=int, default=256)
-    parser.add_argument("--size", type=float, default=1.0, help="of the state, as a multiple of the usual one")
+    add_options(parser)
     parser.add_argument("--after-seconds", type=float, default=15.0, help="measured after the query is whole again")
 
 
@@ -47,7 +47,7 @@ def run(running: Bench, options: Namespace, pace: Pace) -> Rows:
     """Each query; both kinds of kill in turn, over the same state."""
     running.spark.sparkContext.setLogLevel("OFF")  # Spark reports the lost executor in many lines
     for query in options.queries:
-        load = LOADS[query].times(options.size)
+        load = LOADS[query].chosen(options)
         with filled(running, query, load, options.bins, pace) as started:
             shots = []
             for number in range(pace.rounds):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from measuring import open_loop
@@ -35,14 +36,40 @@ class Load:
         )
         return Load(self.rate, max(1, int(self.prefill * factor)), config)
 
+    def chosen(self, options: Namespace, times: float = 1.0) -> Load:
+        """So many times the state, with what the command line changes; see `add_options`."""
+        load = self.times(times * options.size)
+        return replace(load, rate=options.rate or load.rate)
+
     def stream(self, spark: SparkSession) -> Streams:
         """The three streams of one open-loop source; its row number is the event number."""
         numbers = open_loop(spark, keys=1, prefill=self.prefill, rate=self.rate).selectExpr("value AS n")
         return streams(numbers, self.config)
 
 
+def add_queries(parser: ArgumentParser, known: Iterable[str], default: Sequence[str]) -> None:
+    """Queries, by name."""
+    names = list(known)
+
+    def query(name: str) -> str:
+        if name not in names:
+            raise ArgumentTypeError(f"query {name!r} has no load here: use some of {', '.join(names)}")
+        return name
+
+    # `choices` would compare the whole default list with each choice.
+    parser.add_argument(
+        "queries", nargs="*", type=query, default=list(default), metavar="QUERY", help=f"some of {', '.join(names)}"
+    )
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """State and rate."""
+    parser.add_argument("--size", type=float, default=1.0, help="of the state, as a multiple of the usual one")
+    parser.add_argument("--rate", type=int, default=None, help="events due in a second; by default, the query's own")
+
+
 LOADS: Mapping[str, Load] = {
-    # Of 50 events, a person and three auctions count: 4,000 rows a second.
+    # Of 50 events, four are persons or auctions: 4,000 rows a second.
     "q3": Load(50_000, 5_000_000, Config()),
     "q4": Load(4_000, 300_000, Config(rate=4_000, in_flight_auctions=15_000)),
     "q5": Load(4_000, 60_000, Config(rate=4_000, in_flight_auctions=4_000)),

@@ -13,7 +13,7 @@ from targets import Row, Target
 
 from nexmark.figures import pictures, prose
 from nexmark.figures.experiment import Experiment, Rows
-from nexmark.figures.loads import GROWING
+from nexmark.figures.loads import GROWING, add_options
 from nexmark.figures.stage import Pace, ended, filled, shot
 from nexmark.figures.ways import OPTIMIZED, WAYS, Rebalance, chosen
 
@@ -24,6 +24,7 @@ def options(parser: ArgumentParser) -> None:
     parser.add_argument("--ways", nargs="+", choices=list(WAYS), default=list(WAYS), help="how bins move")
     parser.add_argument("--times", type=float, default=32, help="the state, as a multiple of the smallest of `state`")
     parser.add_argument("--bins", type=int, default=1024)
+    add_options(parser)
 
 
 def count(options: Namespace, pace: Pace) -> int:
@@ -33,7 +34,7 @@ def count(options: Namespace, pace: Pace) -> int:
 
 def run(running: Bench, options: Namespace, pace: Pace) -> Rows:
     """Each way once, over the same state."""
-    load, shift = GROWING[options.query].times(options.times), Rebalance()
+    load, shift = GROWING[options.query].chosen(options, options.times), Rebalance()
     shots, memory = [], {}
     with filled(running, options.query, load, options.bins, pace) as started:
         shift.prepare(started, OPTIMIZED)
@@ -93,7 +94,7 @@ MEMORY = Experiment(
     sentence=sentence,
     paint=paint,
     options=options,
-    quick={"times": 0.02, "bins": 8, "ways": ["all-at-once", "optimized"]},
+    quick={"times": 1.0, "bins": 8, "size": 0.02, "ways": ["all-at-once", "optimized"]},
     count=count,
     run=run,
 )

@@ -11,7 +11,7 @@ from targets import Row, Target
 
 from nexmark.figures import pictures, prose
 from nexmark.figures.experiment import Experiment, Rows
-from nexmark.figures.loads import LOADS
+from nexmark.figures.loads import LOADS, add_options
 from nexmark.figures.stage import Pace, recorded
 from nexmark.figures.ways import WAYS, Rebalance, Rescale, chosen
 
@@ -26,7 +26,7 @@ def options(parser: ArgumentParser, queries: Sequence[str], ways: Sequence[str])
     )
     parser.add_argument("--ways", nargs="+", choices=list(WAYS), default=list(ways), help="how bins move")
     parser.add_argument("--bins", type=int, default=256)
-    parser.add_argument("--size", type=float, default=1.0, help="of the state, as a multiple of the usual one")
+    add_options(parser)
 
 
 def count(options: Namespace, pace: Pace) -> int:
@@ -37,7 +37,7 @@ def count(options: Namespace, pace: Pace) -> int:
 def run(shift: type[Rebalance | Rescale], running: Bench, options: Namespace, pace: Pace) -> Rows:
     """Each query in turn."""
     for query in options.queries:
-        load = LOADS[query].times(options.size)
+        load = LOADS[query].chosen(options)
         found = recorded(running, query, load, options.bins, shift(), chosen(options.ways), pace)
         yield from ({"query": query, **row} for row in found.rows())
 

@@ -13,7 +13,7 @@ from targets import Row, Target
 
 from nexmark.figures import pictures, prose
 from nexmark.figures.experiment import Experiment, Rows
-from nexmark.figures.loads import GROWING
+from nexmark.figures.loads import GROWING, add_options
 from nexmark.figures.stage import Pace, recorded
 from nexmark.figures.ways import ALL_AT_ONCE, OPTIMIZED, Rescale
 
@@ -27,7 +27,7 @@ def options(parser: ArgumentParser) -> None:
     parser.add_argument("--query", default="q8", choices=list(GROWING))
     parser.add_argument("--times", type=float, nargs="+", default=[1, 6, 32], help="multiples of the smallest state")
     parser.add_argument("--bins", type=int, default=1024)
-    parser.add_argument("--size", type=float, default=1.0, help="of the smallest state, as a multiple of the usual one")
+    add_options(parser)
 
 
 def count(options: Namespace, pace: Pace) -> int:
@@ -38,7 +38,7 @@ def count(options: Namespace, pace: Pace) -> int:
 def run(running: Bench, options: Namespace, pace: Pace) -> Rows:
     """Each size in turn."""
     for times in options.times:
-        load = GROWING[options.query].times(options.size * times)
+        load = GROWING[options.query].chosen(options, times)
         found = recorded(running, options.query, load, options.bins, Rescale(), MEASURED, pace)
         yield from ({"query": options.query, "times": times, **row} for row in found.rows())
 

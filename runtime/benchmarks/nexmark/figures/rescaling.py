@@ -50,7 +50,7 @@ def run(running: Bench, options: Namespace, pace: Pace) -> Rows:
     """binshift's ways, then Spark's."""
     yield from over_time.run(Rescale, running, options, pace)
     for query in [] if options.no_spark else options.queries:
-        row = by_spark(running, query, LOADS[query].times(options.size), options.spark_seconds, pace)
+        row = by_spark(running, query, LOADS[query].chosen(options), options.spark_seconds, pace)
         yield {"query": query, "strategy": SPARK, **row}
         pace.done()
 

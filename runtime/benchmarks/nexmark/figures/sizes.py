@@ -11,7 +11,7 @@ from targets import Row, Target
 
 from nexmark.figures import pictures, prose
 from nexmark.figures.experiment import Experiment, Rows
-from nexmark.figures.loads import GROWING
+from nexmark.figures.loads import GROWING, add_options, add_queries
 from nexmark.figures.stage import Pace, recorded
 from nexmark.figures.ways import ALL_AT_ONCE, OPTIMIZED, Rebalance
 
@@ -20,14 +20,13 @@ MEASURED = (ALL_AT_ONCE, OPTIMIZED)
 
 def options(parser: ArgumentParser) -> None:
     """Sizes."""
-    names = list(GROWING)
-    parser.add_argument("queries", nargs="*", default=names, metavar="QUERY", help=f"some of {', '.join(names)}")
+    add_queries(parser, GROWING, list(GROWING))
     parser.add_argument("--times", type=float, nargs="+", default=[1, 6, 32], help="multiples of the smallest state")
     parser.add_argument(
         "--bins", type=int, default=64, help="of the smallest state; the others have so many times that"
     )
     parser.add_argument("--fixed", action="store_true", help="the same number of bins for all (figure 17); not kept")
-    parser.add_argument("--size", type=float, default=1.0, help="of the smallest state, as a multiple of the usual one")
+    add_options(parser)
 
 
 def count(options: Namespace, pace: Pace) -> int:
@@ -40,7 +39,7 @@ def run(running: Bench, options: Namespace, pace: Pace) -> Rows:
     for query in options.queries:
         first: dict[str, Row] = {}
         for times in options.times:
-            load = GROWING[query].times(options.size * times)
+            load = GROWING[query].chosen(options, times)
             bins = options.bins if options.fixed else int(options.bins * times)
             found = recorded(running, query, load, bins, Rebalance(), MEASURED, pace)
             for row in found.rows():
