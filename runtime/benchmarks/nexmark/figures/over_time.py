@@ -11,7 +11,7 @@ from targets import Row, Target
 
 from nexmark.figures import pictures, prose
 from nexmark.figures.experiment import Experiment, Rows
-from nexmark.figures.loads import LOADS, add_options
+from nexmark.figures.loads import LOADS, add_options, add_queries
 from nexmark.figures.stage import Pace, recorded
 from nexmark.figures.ways import WAYS, Rebalance, Rescale, chosen
 
@@ -21,9 +21,7 @@ COLUMNS_OF_MOVES = (*COLUMNS, "worst_s", "spike_median", "spike_worst", "seconds
 
 def options(parser: ArgumentParser, queries: Sequence[str], ways: Sequence[str]) -> None:
     """Queries and ways."""
-    parser.add_argument(
-        "queries", nargs="*", default=list(queries), metavar="QUERY", help=f"some of {', '.join(LOADS)}"
-    )
+    add_queries(parser, LOADS, queries)
     parser.add_argument("--ways", nargs="+", choices=list(WAYS), default=list(ways), help="how bins move")
     parser.add_argument("--bins", type=int, default=256)
     add_options(parser)

@@ -25,7 +25,7 @@ MEASURED = (ALL_AT_ONCE, replace(ALL_AT_ONCE, name=WITH, pre_copy=True), OPTIMIZ
 def options(parser: ArgumentParser) -> None:
     """Sizes."""
     parser.add_argument("--query", default="q8", choices=list(GROWING))
-    parser.add_argument("--times", type=float, nargs="+", default=[1, 6, 32], help="multiples of the smallest state")
+    parser.add_argument("--times", type=float, nargs="+", default=[1, 4, 32], help="multiples of the smallest state")
     parser.add_argument("--bins", type=int, default=1024)
     add_options(parser)
 

@@ -21,7 +21,7 @@ MEASURED = (ALL_AT_ONCE, OPTIMIZED)
 def options(parser: ArgumentParser) -> None:
     """Sizes."""
     add_queries(parser, GROWING, list(GROWING))
-    parser.add_argument("--times", type=float, nargs="+", default=[1, 6, 32], help="multiples of the smallest state")
+    parser.add_argument("--times", type=float, nargs="+", default=[1, 4, 32], help="multiples of the smallest state")
     parser.add_argument(
         "--bins", type=int, default=64, help="of the smallest state; the others have so many times that"
     )
