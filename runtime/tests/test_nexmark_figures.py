@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +21,8 @@ with importable():
     from nexmark.figures import sections, spikes, ways
     from nexmark.figures.all import EXPERIMENTS
     from nexmark.figures.experiment import Experiment
-    from nexmark.figures.failure import SYSTEMS
+    from nexmark.figures.failure import CALM, MOVING, SYSTEMS
+    from nexmark.figures.failure import rows_of as rows_of_kills
     from nexmark.figures.loads import GROWING, LOADS
     from nexmark.figures.preparation import MEASURED
     from nexmark.figures.stage import Pace
@@ -69,6 +71,20 @@ def test_recovery_ends_with_the_first_record_that_is_early_again() -> None:
     assert spikes.recovered(found, 5.0, 11.0) == 0.0
 
 
+def test_a_kill_is_compared_with_the_calm_times_before_it() -> None:
+    """What happened between the calm time and the kill, such as a move, does not count as calm."""
+    calm = [Span(at / 2, at / 2 + 0.5, at / 2 + 0.6) for at in range(20)]
+    moving, broken = Span(10.0, 11.5, 12.0), Span(11.5, 14.0, 14.5)
+    after = [Span(at / 2, at / 2 + 0.5, at / 2 + 0.6) for at in range(28, 40)]
+    kill = spikes.Shot(MOVING, 10.0, 12.2, 15.0, 18.0, {"moved_before": 2})
+    shots = [(spikes.Shot(name, 2.0, 10.0, 10.0, 10.0), replace(kill, way=name)) for name in (CALM, MOVING)]
+    first, second = rows_of_kills(Latencies([*calm, moving, broken, *after]), shots)
+    assert (first["strategy"], second["strategy"]) == (CALM, MOVING)
+    assert second["calm_p99_s"] == pytest.approx(0.6)
+    assert (second["worst_s"], second["recovered_s"]) == (pytest.approx(3.0), pytest.approx(1.8))
+    assert second["moved_before"] == 2
+
+
 class Query:
     """A query whose route changes at once."""
 
@@ -108,7 +124,7 @@ def test_a_move_that_fails_gives_no_figures() -> None:
 def test_only_known_ways_are_measured() -> None:
     """A way that takes long is measured in the first round only."""
     assert [way.name for way in ways.chosen(["fluid", "batched"])] == ["fluid", "batched"]
-    assert Pace(rounds=3).count(ways.chosen(["fluid", "batched"])) == 1 + 3
+    assert Pace(rounds=3).count(ways.chosen(["fluid", "all-at-once", "batched"])) == 1 + 2 + 3
     with pytest.raises(ValueError, match="no way to move is named 'fast'"):
         ways.chosen(["fast"])
 
@@ -133,8 +149,8 @@ def test_only_queries_with_a_load_are_measured(given: list[str], capsys: pytest.
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_experiment_has_a_short_run(name: str) -> None:
     """`--quick` changes what is not given, keeps no results, and moves fewer times."""
-    usual, quick = arguments([name]), arguments([name, "--quick", "--rounds", "2"])
-    assert (quick.no_save, quick.rounds, quick.settle_epochs, usual.no_save) == (True, 2, 4, False)
+    usual, quick = arguments([name]), arguments([name, "--quick", "--settle-epochs", "7"])
+    assert (quick.no_save, quick.rounds, quick.settle_epochs, usual.no_save) == (True, 1, 7, False)
     counted = [EXPERIMENTS[name].count(each, Pace(rounds=each.rounds)) for each in (usual, quick)]
     assert 0 < counted[1] < counted[0]
 

@@ -18,6 +18,7 @@ EPILOG = """\
   make nexmark NEXMARK="correct --runs calm,fluid"   only without moves and with moves of single bins
   make nexmark NEXMARK="correct --seed 7 --events 400000 --steps 80"
   make nexmark NEXMARK="speed q5 q8"                 how fast they are on binshift and on Spark
+  make nexmark NEXMARK=experiments                   all experiments of the papers, about 45 minutes
   make nexmark NEXMARK="latency q3 --quick"          an experiment of a paper, as a test run of seconds
   make nexmark NEXMARK="latency --help"              what it repeats, what the paper found, how long it takes
   make nexmark NEXMARK=page                          the results as docs/nexmark.md
@@ -56,6 +57,7 @@ def main(given: Sequence[str] | None = None) -> int:
         "page": lambda options: page.write(check=options.check),
         "list": lambda _: listed(),
         **dict.fromkeys(EXPERIMENTS, command.run),
+        command.EVERY: lambda options: command.run_all(arguments, quick=options.quick),
     }
     options = arguments(given)
     return known[options.command](options)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from archive import save
-from measuring import bench
+from measuring import Bench, bench
 from options import WATCH
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from tables import text
@@ -18,11 +19,12 @@ from targets import Row, verdicts
 from nexmark.engines import CONF
 from nexmark.figures.all import EXPERIMENTS
 from nexmark.figures.experiment import Experiment
-from nexmark.figures.stage import Pace
+from nexmark.figures.stage import Pace, warm
 from nexmark.figures.ways import WORKERS
 
 QUICK: Mapping[str, object] = {
     "rate": 1000,
+    "warm_seconds": 0.0,
     "rounds": 1,
     "settle_epochs": 4,
     "settle_seconds": 0.2,
@@ -30,6 +32,7 @@ QUICK: Mapping[str, object] = {
     "no_save": True,
     "quick": True,
 }
+EVERY = "experiments"
 WIDTH = 110
 EPILOG = """\
 Close everything else first: on two cores, any other work changes the figures. Afterwards `make nexmark NEXMARK=page` writes the section
@@ -52,7 +55,11 @@ def add(commands: Any) -> None:
             formatter_class=Shown,
         )
         each.options(parser)
-        _pace(parser)
+        _pace(parser, each.rounds)
+    every = commands.add_parser(
+        EVERY, help="all experiments, one after the other, on one cluster", formatter_class=Shown
+    )
+    every.add_argument("--quick", action="store_true", help="a test run of all of them; nothing is kept")
 
 
 def described(experiment: Experiment) -> str:
@@ -62,9 +69,9 @@ def described(experiment: Experiment) -> str:
     return "\n".join([f"{experiment.title}; about {experiment.minutes} minutes on two cores.\n", *texts])
 
 
-def _pace(parser: argparse.ArgumentParser) -> None:
+def _pace(parser: argparse.ArgumentParser, rounds: int) -> None:
     usual = Pace()
-    parser.add_argument("--rounds", type=int, default=usual.rounds, help="measured moves of each way; fluid: one")
+    parser.add_argument("--rounds", type=int, default=rounds, help="measured moves of each way; fluid: one")
     parser.add_argument(
         "--settle-epochs", type=int, default=usual.settle_epochs, help="not measured, after each filling"
     )
@@ -74,6 +81,7 @@ def _pace(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--calm-seconds", type=float, default=usual.calm_seconds, help="measured before and after each move"
     )
+    parser.add_argument("--warm-seconds", type=float, default=40.0, help="not measured, before the first filling")
     parser.add_argument("--quick", action="store_true", help="tiny sizes, seconds, nothing kept: a test run")
     parser.add_argument("--no-save", action="store_true", help="keep no results")
 
@@ -81,28 +89,44 @@ def _pace(parser: argparse.ArgumentParser) -> None:
 def with_quick(parse: Any, commands: Any, given: Any) -> argparse.Namespace:
     """Parse the command line; with ``--quick``, other defaults for what is not given."""
     options: argparse.Namespace = parse(given)
-    if getattr(options, "quick", False):
+    if options.command in EXPERIMENTS and options.quick:
         commands.choices[options.command].set_defaults(**QUICK, **EXPERIMENTS[options.command].quick)
         options = parse(given)
     return options
 
 
 def run(options: argparse.Namespace) -> int:
-    """Measure, print, and keep each row as soon as it is known: an experiment takes minutes and can be interrupted."""
+    """Measure one experiment on a cluster of its own."""
     WATCH.start()
-    experiment = EXPERIMENTS[options.command]
-    usual = Pace(options.rounds, options.settle_epochs, options.settle_seconds, options.calm_seconds)
+    with bench(WORKERS, CONF) as running:
+        warm(running, options.warm_seconds)
+        measure(running, EXPERIMENTS[options.command], options)
+    return 0
+
+
+def run_all(parse: Callable[[Sequence[str]], argparse.Namespace], *, quick: bool) -> int:
+    """Measure all of them with their usual options on one cluster; the one that kills executors is the last."""
+    WATCH.start()
+    each = [parse([name, *(["--quick"] if quick else [])]) for name in EXPERIMENTS]
+    with bench(WORKERS, CONF) as running:
+        warm(running, each[0].warm_seconds)
+        for options in each:
+            measure(running, EXPERIMENTS[options.command], options)
+    return 0
+
+
+def measure(running: Bench, experiment: Experiment, options: argparse.Namespace) -> None:
+    """Measure, print, and keep each row as soon as it is known: an experiment takes minutes and can be interrupted."""
+    pace = Pace(options.rounds, options.settle_epochs, options.settle_seconds, options.calm_seconds)
     rows: list[Row] = []
-    with bench(WORKERS, CONF) as running, _progress(experiment.name, experiment.count(options, usual)) as done:
-        pace = Pace(usual.rounds, usual.settle_epochs, usual.settle_seconds, usual.calm_seconds, done)
-        for row in experiment.run(running, options, pace):
+    with _progress(experiment.name, experiment.count(options, pace)) as done:
+        for row in experiment.run(running, options, replace(pace, done=done)):
             rows.append(row)
             if not options.no_save and not getattr(options, "fixed", False):
                 save(experiment.archive, [row], experiment.case, elsewhere=WATCH.cores())
     print(text(shown(experiment, rows)))
     print(text(verdicts(rows, experiment.targets, experiment.named)))
-    print(experiment.sentence(rows))
-    return 0
+    print(experiment.sentence(rows), flush=True)
 
 
 def shown(experiment: Experiment, rows: Iterable[Row]) -> list[dict[str, Any]]:

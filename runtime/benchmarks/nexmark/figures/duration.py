@@ -84,7 +84,7 @@ DURATION = Experiment(
         "lowest and is the longest; batched ones lie between, and optimized ones come close to both ends."
     ),
     method="One query with the same state, moved in steps of different size, from single bins to all at once, with and without copies before.",
-    minutes=4,
+    minutes=3,
     case=("query", "strategy"),
     columns=(
         *(

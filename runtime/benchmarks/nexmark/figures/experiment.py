@@ -27,6 +27,7 @@ class Experiment:
         paper: which figures it repeats.
         finding: what the paper found there.
         method: how it is repeated here.
+        rounds: measured moves of each way, at most.
         minutes: it takes on two cores, about.
         case: the columns that identify a row of results.
         columns: shown on the page.
@@ -45,6 +46,7 @@ class Experiment:
     paper: str
     finding: str
     method: str
+    rounds: int = 2
     minutes: int
     case: tuple[str, ...]
     columns: tuple[str, ...]

@@ -66,6 +66,7 @@ LATENCY = Experiment(
         "throughout. Each query is filled once, and the four ways take turns; a fluid move takes long and is measured once."
     ),
     minutes=15,
+    rounds=3,
     case=("query", "strategy"),
     columns=COLUMNS_OF_MOVES,
     targets=TARGETS,

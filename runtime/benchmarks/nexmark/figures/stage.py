@@ -16,12 +16,13 @@ from latency import Latencies, latencies_of
 from measuring import Bench, await_batch
 
 from nexmark.engines import writer
-from nexmark.figures.loads import Load
+from nexmark.figures.loads import LOADS, Load
 from nexmark.figures.spikes import Shot, together
-from nexmark.figures.ways import OPTIMIZED, WORKERS, Shift, Way
+from nexmark.figures.ways import ALL_AT_ONCE, OPTIMIZED, WORKERS, Rebalance, Shift, Way
 from nexmark.queries import QUERIES
 
 FILL_SECONDS_MAX = 600.0
+WARM_BINS = 64
 
 
 @dataclass(frozen=True)
@@ -36,10 +37,10 @@ class Pace:
         done: called after each measured move, for the progress bar.
     """
 
-    rounds: int = 3
+    rounds: int = 2
     settle_epochs: int = 60
-    settle_seconds: float = 1.0
-    calm_seconds: float = 3.0
+    settle_seconds: float = 0.5
+    calm_seconds: float = 2.5
     done: Callable[[], None] = lambda: None
 
     def count(self, ways: Sequence[Way]) -> int:
@@ -99,6 +100,18 @@ def recorded(
                     shots.append(shot(started, shift, way, pace))
                     pace.done()
         return ended(started, load, shots)
+
+
+def warm(running: Bench, seconds: float) -> None:
+    """Run a small query and move its bins, unmeasured: until the JVMs have compiled, every epoch is slow, and a move shows no spike."""
+    if not seconds:
+        return
+    shift = Rebalance()
+    with filled(running, "q3", LOADS["q3"].times(0.05), WARM_BINS, Pace()) as started:
+        for way in (OPTIMIZED, ALL_AT_ONCE):
+            time.sleep(seconds / 2)
+            shift.prepare(started, way)
+            shift.move(started, way)
 
 
 def ended(started: Any, load: Load, shots: Sequence[Shot]) -> Recorded:
