@@ -1,4 +1,4 @@
-"""What the plots of the experiments have in common: colours by way, latency over time, and figures against a size."""
+"""What the plots of the experiments have in common: colours by way, latency over time, and a figure against a size."""
 
 from __future__ import annotations
 
@@ -6,11 +6,18 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from plots import INK, LIGHT, OTHER, OURS, legend, points, titled
+from plots import INK, LIGHT, OTHER, OURS, points, titled
 from targets import Row
 
-COLORS = {"all-at-once": OTHER, "fluid": LIGHT, "batched": "#6a994e", "optimized": OURS, "spark": "#7a5195"}
-MARKS = ("o-", "s--", "^:", "v-.")
+COLORS = {
+    "all-at-once": OTHER,
+    "fluid": LIGHT,
+    "batched": "#6a994e",
+    "optimized": OURS,
+    "spark": "#7a5195",
+    "killed in calm times": OTHER,
+    "killed while bins move": OURS,
+}
 
 
 def color(name: str) -> str:
@@ -30,11 +37,16 @@ def over_time(figure: Any, rows: Sequence[Row], by: str, columns: int = 2) -> No
         axes.axvline(0, color=INK, linewidth=0.6)
         axes.set_yscale("log")
         titled(axes, name, "worst latency, s", zero=False)
-        legend(axes, 4)
     for axes in list(grid.flat)[len(names) :]:
         axes.set_visible(False)
     for axes in grid[-1]:
         axes.set_xlabel("seconds after the request", color=INK)
+    shared_legend(figure, grid[0][0])
+
+
+def shared_legend(figure: Any, axes: Any) -> None:
+    """One legend for all plots of a figure, below them."""
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False, fontsize=8)
 
 
 def against(axes: Any, rows: Sequence[Row], x: str, y: str, by: Callable[[Row], str], mark: str = "o-") -> None:
@@ -44,19 +56,3 @@ def against(axes: Any, rows: Sequence[Row], x: str, y: str, by: Callable[[Row], 
         axes.plot(
             [row[x] for row in some], [row[y] for row in some], mark, color=color(some[0]["strategy"]), label=name
         )
-
-
-def pair(figure: Any, rows: Sequence[Row], x: str, label: str, by: Callable[[Row], str], log_y: bool = True) -> None:
-    """The worst record and the duration of the median move, next to each other, against a size on a logarithmic scale."""
-    for axes, (y, title) in zip(
-        figure.subplots(1, 2),
-        (("worst_median_s", "worst record of the median move, s"), ("seconds", "duration of a move, s")),
-        strict=True,
-    ):
-        against(axes, rows, x, y, by)
-        axes.set_xscale("log", base=2)
-        if log_y:
-            axes.set_yscale("log")
-        titled(axes, title, "", zero=not log_y)
-        axes.set_xlabel(label, color=INK)
-        legend(axes, 3)

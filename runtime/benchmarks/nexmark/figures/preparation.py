@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from measuring import Bench
-from plots import INK, legend, titled
+from plots import INK, titled
 from targets import Row, Target
 
 from nexmark.figures import pictures, prose
@@ -64,7 +64,8 @@ def paint(figure: Any, rows: Sequence[Row]) -> None:
     """The pause on the left, the whole duration on the right."""
     styles = {WITHOUT: "o-", WITH: "s--", OPTIMIZED.name: "^-"}
     columns = (("worst_median_s", "worst record of the median move, s"), ("seconds", "from the request to the end, s"))
-    for axes, (column, title) in zip(figure.subplots(1, 2), columns, strict=True):
+    plots = figure.subplots(1, 2)
+    for axes, (column, title) in zip(plots, columns, strict=True):
         for name, style in styles.items():
             some = [row for row in rows if row["strategy"] == name]
             if some:
@@ -72,7 +73,7 @@ def paint(figure: Any, rows: Sequence[Row]) -> None:
         axes.set_xscale("log", base=2)
         titled(axes, title, "")
         axes.set_xlabel("rows of state", color=INK)
-        legend(axes, 1)
+    pictures.shared_legend(figure, plots[0])
 
 
 PREPARATION = Experiment(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from measuring import Bench
+from plots import INK, titled
 from targets import Row, Target
 
 from nexmark.figures import pictures, prose
@@ -63,14 +64,18 @@ def sentence(rows: Sequence[Row]) -> str:
 
 
 def paint(figure: Any, rows: Sequence[Row]) -> None:
-    """Peak and duration by the rows of the state."""
-    pictures.pair(
-        figure,
-        rows,
-        "state_rows",
-        "rows of state, bins growing alike",
-        lambda row: f"{row['strategy']}, {row['query']}",
-    )
+    """Peak and duration by the rows of the state; a line for each way, in the style of its query."""
+    plots = figure.subplots(1, 2)
+    columns = (("worst_median_s", "worst record of the median move, s"), ("seconds", "duration of a move, s"))
+    for axes, (column, title) in zip(plots, columns, strict=True):
+        for query, style in zip(dict.fromkeys(row["query"] for row in rows), ("o-", "s--"), strict=False):
+            some = [row for row in rows if row["query"] == query]
+            pictures.against(axes, some, "state_rows", column, lambda row: f"{row['strategy']}, {row['query']}", style)
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
+        titled(axes, title, "", zero=False)
+        axes.set_xlabel("rows of state, bins growing alike", color=INK)
+    pictures.shared_legend(figure, plots[0])
 
 
 def named(row: Row) -> str:
