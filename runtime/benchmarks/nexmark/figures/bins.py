@@ -49,10 +49,8 @@ def sentence(rows: Sequence[Row]) -> str:
     """Calm times up to the paper's wall and beyond it."""
     few = prose.of(rows, "calm_over_first", lambda row: row["bins"] <= 1 << WALL_BITS)
     many = prose.of(rows, "calm_over_first", lambda row: row["bins"] > 1 << WALL_BITS)
-    return (
-        f"The calm median is {prose.between(few)} times that of the fewest bins up to 2^{WALL_BITS} bins, and {prose.between(many)} times "
-        f"with more. {prose.spikes(rows)}"
-    )
+    more = f", and {prose.between(many)} times with more" if many else ""
+    return f"The calm median is {prose.between(few)} times that of the fewest bins up to 2^{WALL_BITS} bins{more}. {prose.spikes(rows)}"
 
 
 def paint(figure: Any, rows: Sequence[Row]) -> None:
