@@ -9,6 +9,7 @@ decisions out and asks again; times are arguments, no clock is read.
 |---|---|
 | the cost of a row is not known yet | none: `MEASURING` |
 | more is needed than there is, and it shows (utilization, backlog, a long epoch) | grow at once: `LOAD`, `BACKLOG` |
+| the same, but the present workers are enough once they share the bins by load (`binshift.skew`) | rebalance first: `REBALANCE` |
 | the last two growths brought next to nothing | none: `INEFFECTIVE` |
 | there are as many workers as the hottest bin allows (`Need.useful`) | none: `INEFFECTIVE` |
 | fewer were enough all through `Policy.stabilization_seconds`, and nothing waits | shrink: `SPARE` |
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from binshift.epoch_costs import NEWEST, EpochCost
@@ -36,6 +37,9 @@ EFFECT_MIN = 0.1
 EFFECT_TRIES = 2
 EFFECT_SECONDS = 1800.0
 """Growing stops for half an hour after two growths that brought less than a tenth of the capacity expected."""
+
+REBALANCE_SECONDS = 300.0
+"""At least so long between two rebalances: where one has not helped, or not for long, workers are added."""
 
 HOT_SECONDS = 300.0
 """So long after it was the limit, the hottest bin is still given as the reason: a load near the limit would have another one each second."""
@@ -59,6 +63,7 @@ class Reason(StrEnum):
     STEADY = "Steady"
     LOAD = "Load"
     BACKLOG = "Backlog"
+    REBALANCE = "Rebalance"
     SPARE = "Spare"
     INEFFECTIVE = "Ineffective"
 
@@ -73,6 +78,7 @@ class Decision:
         limited: the policy's range does not allow what the load needs.
         reason: why.
         message: the same with the figures, for people.
+        rebalance: the workers should share the bins by load now.
     """
 
     workers: int
@@ -80,6 +86,7 @@ class Decision:
     limited: bool
     reason: Reason
     message: str
+    rebalance: bool = False
 
 
 @dataclass
@@ -99,6 +106,9 @@ class Autoscaler:
     _without_effect: int = 0
     _ineffective_at: float = -math.inf
     _hot_at: float = -math.inf
+    _rebalanced_at: float = -math.inf
+    _relief: float = 1.0
+    """What a row will cost after the last decision, as a part of what it did, until that is measured."""
 
     def decide(self, load: Load, workers: int, *, settled: bool) -> Decision:
         """The number of workers from now on.
@@ -117,19 +127,9 @@ class Autoscaler:
         limited = self._within(need.workers) != need.workers
         if need.useful < need.workers and need.pressing(workers):
             self._hot_at = load.at
-        unmeasured = settled and self._growth is not None
-        if (
-            not unmeasured
-            and wanted > (workers if settled else RAISE * workers)
-            and need.pressing(workers)
-            and load.at - self._up_at >= UP_SECONDS
-        ):
-            if load.at - self._ineffective_at < EFFECT_SECONDS:
-                return Decision(workers, wanted, limited, Reason.INEFFECTIVE, _no_effect(workers, need))
-            self._up_at, self._growth = load.at, self._growth or (workers, need.cost.per_row)
-            reason = Reason.BACKLOG if need.of_backlog > need.of_load else Reason.LOAD
-            hot = f"; {_hottest(need)}" if need.useful < need.workers else ""
-            return Decision(wanted, wanted, limited, reason, f"{workers} to {wanted} workers: {need}{hot}")
+        more = self._more(load, need, workers, settled=settled)
+        if more is not None:
+            return more
         fewer = self._fewer(load, need, workers, settled=settled)
         if fewer is not None:
             self._down_at, self._growth = load.at, None
@@ -138,6 +138,46 @@ class Autoscaler:
             message = f"{kept} workers stay: {need}, but {_hottest(need)}"
             return Decision(kept, wanted, limited, Reason.INEFFECTIVE, message)
         return Decision(kept, wanted, limited, Reason.STEADY, str(need))
+
+    def _more(self, load: Load, need: Need, workers: int, *, settled: bool) -> Decision | None:
+        """More workers, or another distribution of the bins; None if neither is due."""
+        unmeasured = settled and self._growth is not None
+        present = workers if settled else RAISE * workers
+        if unmeasured or need.workers <= present or workers > self.policy.most or not need.pressing(workers):
+            return None
+        wanted, limited = self._within(need.helpful(workers)), self._within(need.workers) != need.workers
+        awaited = self._relief < 1.0
+        relief = self._relief if awaited else self._possible_relief(load, settled=settled)
+        eased = need.eased(relief)
+        enough = self._within(eased.helpful(workers))
+        if relief < 1.0 and self._growth is None and enough <= (RAISE * workers if awaited else workers):
+            return self._rebalanced(load, need, eased, Decision(workers, wanted, limited, Reason.REBALANCE, ""))
+        if enough <= present or load.at - self._up_at < UP_SECONDS:
+            return None
+        if load.at - self._ineffective_at < EFFECT_SECONDS:
+            return Decision(workers, wanted, limited, Reason.INEFFECTIVE, _no_effect(workers, need))
+        self._up_at, self._growth, self._relief = load.at, self._growth or (workers, need.cost.per_row), relief
+        reason = Reason.BACKLOG if need.of_backlog > need.of_load else Reason.LOAD
+        hot = f"; {_hottest(need)}" if need.useful < need.workers else ""
+        message = f"{workers} to {enough} workers: {need}{_eased(load, eased, relief)}{hot}"
+        return Decision(enough, enough, limited, reason, message)
+
+    def _possible_relief(self, load: Load, *, settled: bool) -> float:
+        """What a row will cost once the bins are shared by load, as a part of what it does; 1 if that is not to be tried now."""
+        if load.skew is None or not settled or load.at - self._rebalanced_at < REBALANCE_SECONDS:
+            return 1.0
+        return load.skew.relief
+
+    def _rebalanced(self, load: Load, need: Need, eased: Need, found: Decision) -> Decision:
+        """The decision to rebalance, or to wait for the effect of the last one."""
+        if self._relief < 1.0:
+            return replace(
+                found, message=f"{found.workers} workers stay: {need}; the effect of a rebalance is measured"
+            )
+        assert load.skew is not None
+        self._rebalanced_at, self._settled_at, self._relief = load.at, None, load.skew.relief
+        message = f"{found.workers} workers share the bins by load: {need}{_eased(load, eased, self._relief)}"
+        return replace(found, message=message, rebalance=True)
 
     def _within(self, workers: int) -> int:
         return min(max(workers, self.policy.least), self.policy.most)
@@ -148,12 +188,15 @@ class Autoscaler:
             self._needed.popleft()
 
     def _measure_growth(self, load: Load, cost: EpochCost, workers: int, *, settled: bool) -> None:
-        """What the last growth has brought, once enough epochs with all its workers were measured."""
+        """What the last decision has brought, once enough epochs with all its workers were measured."""
         if not settled:
             self._settled_at = None
         elif self._settled_at is None or load.measured < self._settled_at:  # a new driver has measured less
             self._settled_at = load.measured
-        if self._growth is None or self._settled_at is None or load.measured < self._settled_at + NEWEST:
+        if self._settled_at is None or load.measured < self._settled_at + NEWEST:
+            return
+        self._relief = 1.0
+        if self._growth is None:
             return
         (before, per_row), self._growth = self._growth, None
         expected = workers / before - 1
@@ -174,6 +217,14 @@ class Autoscaler:
         while fewer < workers and not comfortable(need, fewer, policy):
             fewer += 1
         return fewer if fewer < workers else None
+
+
+def _eased(load: Load, eased: Need, relief: float) -> str:
+    """What a rebalance changes; empty if nothing."""
+    if load.skew is None or relief == 1.0:
+        return ""
+    now, then = f"{load.skew.now:.2g}", f"{load.skew.balanced:.2g}"
+    return f"; the busiest has {now} times its share of the rows, {then} times after a rebalance, and then {eased.of_load:.1f} are busy"
 
 
 def _hottest(need: Need) -> str:

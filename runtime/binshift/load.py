@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from binshift.epoch_costs import EpochCost, EpochCosts, EpochLoad
+from binshift.skew import Skew
 
 RATE_SECONDS = (0.0, 2.0, 10.0)
 """Windows over which arriving rows are counted, the first one the newest epoch alone; the largest rate counts, so that a rise shows soon."""
@@ -53,6 +54,7 @@ class Load:
         epoch_seconds: of the newest epoch; None before one.
         workers: that own bins.
         hottest: the bin with most rows; None before enough were counted.
+        skew: of the workers' rows; likewise.
     """
 
     at: float
@@ -65,6 +67,7 @@ class Load:
     epoch_seconds: float | None
     workers: int
     hottest: Hottest | None = None
+    skew: Skew | None = None
 
     @property
     def capacity(self) -> float | None:
@@ -121,7 +124,17 @@ def together(loads: Sequence[Load]) -> Load | None:
         epoch_seconds=max((each.epoch_seconds for each, _ in known if each.epoch_seconds is not None), default=None),
         workers=max(each.workers for each, _ in known),
         hottest=max(hottest, key=lambda each: each.share, default=None),
+        skew=_skew_together([(each.skew, part) for (each, _), part in zip(known, works, strict=True)]),
     )
+
+
+def _skew_together(parts: Sequence[tuple[Skew | None, float]]) -> Skew | None:
+    """That of several queries, by what each keeps busy, as if the same worker were the busiest of all."""
+    work = sum(part for _, part in parts)
+    if not work or all(skew is None for skew, _ in parts):
+        return None
+    found = [(skew or Skew(1.0, 1.0), part / work) for skew, part in parts]
+    return Skew(sum(skew.now * part for skew, part in found), sum(skew.balanced * part for skew, part in found))
 
 
 def load_of_answer(answer: Mapping[str, Any]) -> Load:
@@ -131,7 +144,7 @@ def load_of_answer(answer: Mapping[str, Any]) -> Load:
         KeyError, TypeError, ValueError: it has another format.
     """
     fixed, per_row = answer["fixedSeconds"], answer["secondsPerRow"]
-    share = answer.get("hottestBinShare")  # an older driver does not send it
+    share, skew = answer.get("hottestBinShare"), answer.get("skew")  # an older driver does not send them
     cost = None if fixed is None or per_row is None else EpochCost(fixed, per_row, answer["certain"])
     return Load(
         at=float(answer["at"]),
@@ -144,6 +157,7 @@ def load_of_answer(answer: Mapping[str, Any]) -> Load:
         epoch_seconds=answer["epochSeconds"],
         workers=int(answer["workers"]),
         hottest=Hottest(float(share), str(answer.get("hottestBinKey") or "")[:KEY_CHARACTERS_MAX]) if share else None,
+        skew=Skew(float(skew), float(answer.get("skewRebalanced") or skew)) if skew else None,
     )
 
 

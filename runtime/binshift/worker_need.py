@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from binshift.epoch_costs import EpochCost
 from binshift.errors import InvalidSettings
@@ -111,6 +111,17 @@ class Need:
     def helpful(self, workers: int) -> int:
         """How many workers are needed, but beyond ``workers`` only as far as more can help."""
         return int(min(self.workers, max(self.useful, workers)))
+
+    def eased(self, relief: float) -> Need:
+        """What is needed once a row costs ``relief`` times as much; 1: the same. How far that helps an unknown backlog has to be seen.
+
+        >>> Need(EpochCost(0.1, 1e-4), 40_000.0, 0.7, None, 0.0, False, False, 4).eased(0.5).workers
+        3
+        """
+        if relief == 1.0:
+            return self
+        cost = replace(self.cost, per_row=relief * self.cost.per_row)
+        return replace(self, cost=cost, of_backlog=relief * self.of_backlog, doubled=0)
 
     def pressing(self, workers: int) -> bool:
         """Whether it shows that so many are too few."""

@@ -16,6 +16,7 @@ from binshift.autoscale import Autoscaler, Decision
 from binshift.epoch_costs import EpochCosts, EpochLoad, bound_rows
 from binshift.load import Hottest, load_of
 from binshift.model import Epoch
+from binshift.skew import Skew
 from binshift.worker_need import Policy
 
 Trace = Callable[[float], float]
@@ -41,6 +42,8 @@ class World:
         move_seconds: until its bins have moved.
         per_row: cost of a row, by the number of workers.
         skew: the busiest worker's part over the mean.
+        balanced: what that becomes once the bins are shared by load, as measured; None: it is not measured.
+        stubborn: whether a rebalance changes nothing all the same.
         hottest: the share of the rows that one bin gets; it has a worker of its own as soon as there are enough.
         knows_backlog: whether the source does.
         noise: relative, of an epoch's duration.
@@ -55,12 +58,15 @@ class World:
     per_row: Callable[[int], float] = lambda workers: PER_ROW
     fixed: Callable[[float], float] = lambda now: FIXED
     skew: float = 1.0
+    balanced: float | None = None
+    stubborn: bool = False
     hottest: float = 0.0
     knows_backlog: bool = True
     noise: float = 0.1
     now: float = 0.0
     desired: int = field(init=False)
     decisions: list[tuple[float, int, Decision]] = field(default_factory=list)
+    rebalances: list[tuple[float, Decision]] = field(default_factory=list)
     epochs: list[EpochLoad] = field(default_factory=list)
     latencies: list[tuple[float, float]] = field(default_factory=list)
     worker_seconds: float = 0.0
@@ -69,6 +75,7 @@ class World:
     _arrived: list[tuple[float, float]] = field(default_factory=lambda: [(0.0, 0.0)])
     _taken: float = 0.0
     _ready_at: float = 0.0
+    _moving: bool = False
     _decided_at: float = -math.inf
 
     def __post_init__(self) -> None:
@@ -108,16 +115,20 @@ class World:
         """What the autoscaler decides now."""
         assert self._autoscaler is not None
         load = load_of(self.epochs[-1024:], self.costs, self.now)
-        load = replace(load, hottest=Hottest(self.hottest) if self.hottest else None)
-        return self._autoscaler.decide(load, self.desired, settled=self.workers == self.desired)
+        skew = None if self.balanced is None else Skew(self.skew, min(self.balanced, self.skew))
+        load = replace(load, hottest=Hottest(self.hottest) if self.hottest else None, skew=skew)
+        return self._autoscaler.decide(load, self.desired, settled=not self._moving)
 
     # ---------------------------------------------------------------------------------------------------------- inside
 
     def _pass(self, seconds: float) -> None:
         self.worker_seconds += max(self.desired, self.workers) * seconds
         self.now += seconds
-        if self.workers != self.desired and self.now >= self._ready_at:
-            self.workers = self.desired
+        if self._moving and self.now >= self._ready_at:
+            self.workers, self._moving = self.desired, False
+            if self.balanced is not None:
+                reached = self.skew if self.stubborn else min(self.balanced, self.skew)
+                self.skew = self.balanced = reached
 
     def _arrive(self) -> None:
         at, rows = self._arrived[-1]
@@ -129,7 +140,7 @@ class World:
         available = int(self._arrived[-1][1] - self._taken)
         bound = None if self.max_epoch is None else bound_rows(self.costs, self.max_epoch, self.workers)
         rows = available if bound is None else min(available, bound)
-        oldest, workers, moving = self._time_of(self._taken), self.workers, self.workers != self.desired
+        oldest, workers, moving = self._time_of(self._taken), self.workers, self._moving
         busy = self.per_row(workers) * self.skew * rows * max(self.hottest, 1 / workers)
         seconds = (self.fixed(self.now) + busy) * (1 + self.noise * self._random.random()) * (1.1 if moving else 1.0)
         self._taken += rows
@@ -157,10 +168,14 @@ class World:
         self._decided_at = self.now
         found = self.ask()
         if found.workers != self.desired:
+            self._moving = True
             cold = self.cold_seconds if found.workers > max(self.desired, self.workers) else 0.0
             self.desired = found.workers
             self._ready_at = self.now + cold + self.move_seconds
             self.decisions.append((self.now, found.workers, found))
+        elif found.rebalance:
+            self._moving, self._ready_at = True, self.now + self.move_seconds
+            self.rebalances.append((self.now, found))
 
 
 def ideal_worker_seconds(trace: Trace, seconds: float, policy: Policy, step: float = 10.0) -> float:

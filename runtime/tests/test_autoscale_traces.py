@@ -104,10 +104,81 @@ def test_an_outage_of_the_source_is_caught_up() -> None:
 
 
 def test_skew_is_part_of_the_cost() -> None:
-    """With a worker that has half as much again to do, half as many again are needed."""
+    """With a worker that has half as much again to do, and no way to share that, half as many again are needed."""
     world = World(step, POLICY, skew=1.5).run(2400)
     assert 1.5 * PER_ROW * 80_000 / POLICY.utilization <= world.desired <= 1.25 * 1.5 * NEEDED
     assert len(world.after(STEP_AT)) <= 4
+
+
+UNEVEN = 1.5
+"""The busiest worker's part over the mean, and ..."""
+EVEN = 1.05
+"""... what that becomes once the workers share the bins by load."""
+SHORT = 0.8 * 4 * POLICY.utilization / PER_ROW / EVEN
+"""Rows per second for which four workers are enough once they share the bins by load, and not before."""
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+def test_skew_is_a_reason_to_rebalance_first(noise: float) -> None:
+    """Where the present workers are enough once they share the bins by load, they do, once, and no worker is added."""
+    trace: Trace = noisy(lambda now: SHORT / 3 if now < STEP_AT else SHORT, noise)
+    world = World(trace, Policy(4, 16), workers=4, skew=UNEVEN, balanced=EVEN).run(3600)
+    ((at, decision),) = world.rebalances
+    assert (decision.reason, decision.workers) == (Reason.REBALANCE, 4)
+    assert STEP_AT - 300 < at <= STEP_AT + 10
+    assert "the busiest has 1.5 times its share of the rows, 1.1 times after a rebalance" in decision.message
+    assert max([4, *(workers for at, workers in world.after(STEP_AT))]) == 4
+    assert world.worst() <= MOVE + 2 * MAX_EPOCH
+
+
+def test_a_step_with_skew_needs_fewer_workers_than_the_present_cost_shows() -> None:
+    """New workers share all bins by load, so that a row costs less afterwards: that is known when their number is decided.
+
+    In the first second of the step, when a rebalance seems to be enough, one can begin: it delays nothing.
+    """
+    world = World(step, POLICY, skew=UNEVEN, balanced=EVEN, workers=2).run(2400)
+    assert NEEDED <= world.desired <= 1.25 * EVEN * NEEDED
+    assert max(workers for _, workers in world.after(STEP_AT)) < UNEVEN * NEEDED
+    assert len(world.after(STEP_AT)) <= 3
+    assert len(world.rebalances) <= 1
+    assert world.after(STEP_AT)[0][0] <= STEP_AT + 5
+    assert world.worst() <= COLD + MOVE + 2 * MAX_EPOCH
+
+
+def test_a_rebalance_that_does_not_help_is_followed_by_a_growth() -> None:
+    """As soon as its effect is measured, and without another try."""
+    trace: Trace = lambda now: SHORT / 3 if now < STEP_AT else SHORT  # noqa: E731
+    world = World(trace, Policy(4, 16), workers=4, skew=UNEVEN, balanced=EVEN, stubborn=True).run(3600)
+    ((at, _),) = world.rebalances
+    grown, workers = world.after(at)[0]
+    assert at < grown <= at + MOVE + 10 * MAX_EPOCH
+    assert workers >= UNEVEN * PER_ROW * SHORT / POLICY.utilization
+    assert len(world.after(at)) <= 2
+
+
+def test_skew_that_recurs_does_not_flap() -> None:
+    """Keys that get hot again and again lead to a rebalance in five minutes at most, and in between to workers that stay."""
+    trace: Trace = noisy(lambda now: SHORT, 0.2)
+    world = World(trace, Policy(4, 16), workers=4, skew=UNEVEN, balanced=EVEN)
+    for _ in range(2 * 60):
+        world.run(60)
+        world.skew, world.balanced = UNEVEN, EVEN
+    assert len(world.rebalances) <= 2 * 12
+    assert world.rescales <= 4
+
+
+def test_skew_that_does_not_matter_moves_nothing() -> None:
+    """As long as the busiest worker is fast enough."""
+    world = World(lambda now: SHORT / 3, Policy(4, 16), workers=4, skew=UNEVEN, balanced=EVEN).run(3600)
+    assert (world.rebalances, world.rescales) == ([], 0)
+
+
+def test_a_full_range_is_rebalanced() -> None:
+    """Where no worker can be added, the present ones share the bins by load."""
+    world = World(lambda now: SHORT, Policy(1, 4), workers=4, skew=2.0, balanced=EVEN).run(1800)
+    assert len(world.rebalances) == 1
+    assert world.desired == 4
+    assert world.latencies[-1][1] <= 2.0
 
 
 def test_growing_stops_where_it_brings_nothing() -> None:

@@ -28,19 +28,8 @@ FUNCTION_LINES_MAX = 40
 
 PURE = {
     *("autoscale", "backoff", "binset", "epoch_costs", "errors", "hotkeys", "invariants", "load", "migration", "model"),
-    *(
-        "pacing",
-        "planner",
-        "replicas",
-        "rescale",
-        "routing",
-        "setting_values",
-        "settings",
-        "memory",
-        "ports",
-        "seating",
-    ),
-    *("strategies", "worker_need", "decide", "status"),
+    *("pacing", "planner", "replicas", "rescale", "routing", "setting_values", "settings", "memory", "ports"),
+    *("seating", "skew", "strategies", "worker_need", "decide", "status"),
 }
 """Modules (or packages) that only compute; the last two are the operator's."""
 PURE_IMPORTS = {"numpy", *sys.stdlib_module_names} - {

@@ -32,6 +32,8 @@ def load_shown(found: load.Load) -> Load:
         capacity_rows_per_second=found.capacity,
         hottest_bin_share=hottest.share if hottest else None,
         hottest_bin_key=hottest.key if hottest else "",
+        skew=found.skew.now if found.skew else None,
+        skew_rebalanced=found.skew.balanced if found.skew else None,
     )
 
 

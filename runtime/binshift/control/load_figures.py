@@ -32,6 +32,11 @@ class Load(Answer):
         description="Of the rows behind the exchange, that of the bin with most of them; null while too few were counted.",
     )
     hottest_bin_key: str = Field(default="", description="The hot key of that bin; empty if none is known.")
+    skew: float | None = Field(
+        default=None,
+        description="Records of the busiest worker, as a multiple of the mean; null while too few were counted.",
+    )
+    skew_rebalanced: float | None = Field(default=None, description="The same after a rebalance.")
 
 
 class HotKey(Answer):

@@ -20,6 +20,7 @@ from binshift.control.requests import RebalanceRequest, TargetRequest
 from binshift.control.savepoint_answers import shown
 from binshift.control.savepoints import Snapshot
 from binshift.control.services import ControlService
+from binshift.control.skew_figures import SkewFigures
 from binshift.control.translation import bins_of, migration_of, observed_of, progress_of, target_of
 from binshift.engine.dataflow import Dataflow
 from binshift.engine.migrations import Migration
@@ -69,6 +70,7 @@ class QueryService(ControlService):
         self._query, self._now = query, now
         self._dataflow = dataflow = query.dataflow
         self._targets, self._epochs = dataflow.targets, dataflow.epochs
+        self._skew = SkewFigures(dataflow.targets)
         # These never change, and Spark may be gone when they are read.
         self._name, self._id, self._run_id = query.name, str(query.id), str(query.runId)
         self._stopping = threading.Lock()
@@ -234,7 +236,7 @@ class QueryService(ControlService):
         read = load.rows_per_second
         reaching = min(1.0, measured.source_rows_per_second / read) if measured is not None and read else 1.0
         counts, named = coordinator.migrations.bin_records.counts, coordinator.hot_keys.named
-        return replace(load, hottest=hottest_of(counts, named, reaching))
+        return replace(load, hottest=hottest_of(counts, named, reaching), skew=self._skew.newest(reaching))
 
     def _history(self) -> Sequence[Migration]:
         return tuple(self._dataflow.coordinator.migrations.history)

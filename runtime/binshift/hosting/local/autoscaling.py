@@ -1,4 +1,4 @@
-"""`binshift run --autoscale`: requests scales by the measured load, as a user does with `binshift scale`.
+"""`binshift run --autoscale`: requests scales and rebalances by the measured load, as a user does with `binshift scale` and `rebalance`.
 
 A scale that a user requests holds until the load needs another one.
 """
@@ -6,17 +6,23 @@ A scale that a user requests holds until the load needs another one.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from binshift.autoscale import Autoscaler, Decision
 from binshift.control.models import Dataflow, State
+from binshift.control.requests import RebalanceRequest
+from binshift.errors import BinshiftError
+from binshift.hosting.client import ControlClient
 from binshift.hosting.local.directory import RunDirectory
 from binshift.load import load_of_answer
 from binshift.local import WORKERS_MAX
 from binshift.settings import resolve
 from binshift.worker_need import Policy
+
+log = logging.getLogger(__name__)
 
 MAX_EPOCH_CONF: Final = "spark.binshift.maxEpoch"
 EPOCHS_PER_TARGET: Final = 2.0
@@ -31,14 +37,16 @@ class Autoscaling:
     Attributes:
         autoscaler: decides.
         directory: takes the desired scale.
+        control: the control API, which takes rebalances; None before the program has one.
     """
 
     autoscaler: Autoscaler
     directory: RunDirectory
+    control: Callable[[], ControlClient | None]
     _decided_at: float = 0.0
 
     def step(self, seen: Dataflow) -> Decision | None:
-        """Decide by the newest observation; the decision if the number of workers changes, else None."""
+        """Decide by the newest observation; the decision if the number of workers changes or bins are to move, else None."""
         if seen.state is not State.RUNNING or seen.load is None or seen.load.at - self._decided_at < PERIOD_SECONDS:
             return None
         self._decided_at = seen.load.at
@@ -47,10 +55,21 @@ class Autoscaling:
         decision = self.autoscaler.decide(
             load_of_answer(seen.load.model_dump(by_alias=True)), wanted.count, settled=settled
         )
+        if decision.rebalance:
+            return decision if self._rebalance() else None
         if decision.workers == wanted.count:
             return None
         self.directory.request(decision.workers)
         return decision
+
+    def _rebalance(self) -> bool:
+        """Request a rebalance; False if that was not possible: then workers are added instead, if the load still needs it."""
+        control = self.control()
+        try:
+            return control is not None and control.rebalance(RebalanceRequest()) is not None
+        except BinshiftError as error:
+            log.warning("the bins are not shared by load: %s", error)
+            return False
 
 
 def worker_range(text: str) -> tuple[int, int]:

@@ -16,9 +16,10 @@ import secrets
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -68,7 +69,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         output = ExecutorOutput(cluster.directory, report.show_line)
         process = _started(app, given, run, cluster, token)
         ends.callback(process.end_group)
-        return _Watch(run, cluster, process, interrupts, output, report, _autoscaling(given, run)).run()
+        control = partial(_control, run)
+        scaling = _autoscaling(given, run, control)
+        return _Watch(run, cluster, process, interrupts, output, report, control, scaling).run()
 
 
 @dataclass
@@ -81,6 +84,7 @@ class _Watch:
     interrupts: Interrupts
     output: ExecutorOutput
     report: Reporter
+    control: Callable[[], ControlClient | None]
     autoscaling: Autoscaling | None = None
 
     def run(self) -> int:
@@ -114,12 +118,8 @@ class _Watch:
             self.report(event, **facts)
         decision = None if self.autoscaling is None else self.autoscaling.step(seen)
         if decision is not None:
-            self.report("autoscaled", why=decision.message, workers=decision.workers)
-
-    def control(self) -> ControlClient | None:
-        """The control API, once the program's process has started it."""
-        run = self.run_directory.run
-        return None if run.url is None else ControlClient(run.url, run.token)
+            event = "rebalanced" if decision.rebalance else "autoscaled"
+            self.report(event, why=decision.message, workers=decision.workers)
 
     def stop(self) -> int:
         """Let the query finish its epoch and the program what comes after; the caller ends what is left."""
@@ -145,10 +145,18 @@ class _Watch:
         return "\n".join(without_java(text.splitlines())[-TRACEBACK_LINES_MAX:])
 
 
-def _autoscaling(given: argparse.Namespace, run: directory.RunDirectory) -> Autoscaling | None:
+def _control(run: directory.RunDirectory) -> ControlClient | None:
+    """The control API, once the program's process has started it."""
+    found = run.run
+    return None if found.url is None else ControlClient(found.url, found.token)
+
+
+def _autoscaling(
+    given: argparse.Namespace, run: directory.RunDirectory, control: Callable[[], ControlClient | None]
+) -> Autoscaling | None:
     if given.autoscale is None:
         return None
-    return Autoscaling(Autoscaler(policy_of(given.autoscale, dict(given.conf))), run)
+    return Autoscaling(Autoscaler(policy_of(given.autoscale, dict(given.conf))), run, control)
 
 
 def _started(
