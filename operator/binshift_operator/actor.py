@@ -26,6 +26,7 @@ from binshift_operator.model.actions import (
     CreateKeys,
     DeletePod,
     PutTarget,
+    Rebalance,
     StopQuery,
     TryApply,
 )
@@ -100,6 +101,9 @@ class Actor:
                 with contextlib.suppress(NotThere):  # a driver that was restarted does not know it
                     _driver(observation).cancel(number, rollback=rollback)
                 return not again
+            case Rebalance():
+                with contextlib.suppress(Refused):  # without it, executors are added if the load still needs them
+                    _driver(observation).rebalance()
             case _:
                 assert_never(action)
         return True
@@ -173,5 +177,7 @@ def describe(action: Action) -> str:
             return "target for the runtime"
         case CancelMigration(number):
             return f"cancellation of migration {number}"
+        case Rebalance():
+            return "request to rebalance"
         case _:
             assert_never(action)

@@ -69,6 +69,10 @@ class DriverClient:
         }
         self._request("PUT", "/v1/target", body)
 
+    def rebalance(self) -> None:
+        """Have the workers of the target share the bins by their present load."""
+        self._request("POST", "/v1/rebalance", {})
+
     def cancel(self, migration: int, *, rollback: bool) -> None:
         """Cancel a migration."""
         self._request("DELETE", f"/v1/migrations/{migration}?rollback={str(rollback).lower()}")

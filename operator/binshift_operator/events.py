@@ -13,7 +13,7 @@ from typing import Final
 
 from binshift_operator.errors import Changed, OperatorError
 from binshift_operator.kube import Kube, Object
-from binshift_operator.model.actions import Action, Apply, DeletePod
+from binshift_operator.model.actions import Action, Apply, DeletePod, Rebalance
 from binshift_operator.model.messages import truncate
 from binshift_operator.model.names import API_VERSION, FIELD_MANAGER, Child, DataflowKey, SnapshotKey
 from binshift_operator.model.observed import ObservedState
@@ -36,6 +36,8 @@ def action_events(actions: Sequence[Action], observed: ObservedState) -> Iterabl
             case DeletePod(name, _, why, force):
                 message = f"pod {name} is deleted{' by force' if force else ''}: {why}"
                 yield EventRecord("PodReplaced", message, warning=force)
+            case Rebalance(why):
+                yield EventRecord("Rebalanced", why)
 
 
 def rollout_events(key: DataflowKey, observed: ObservedState, known: dict[Child, str]) -> Iterable[EventRecord]:

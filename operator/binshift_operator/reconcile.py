@@ -20,7 +20,7 @@ from binshift_operator.errors import Changed, NotThere, Unreachable
 from binshift_operator.kube import Kube, Object
 from binshift_operator.memo import Memo, cache
 from binshift_operator.metrics import OperatorMetrics
-from binshift_operator.model.actions import Action, Apply
+from binshift_operator.model.actions import Action, Apply, Rebalance
 from binshift_operator.model.names import Child, DataflowKey
 from binshift_operator.model.situation import Timeouts
 from binshift_operator.model.specification import Dataflow, read
@@ -170,6 +170,8 @@ class Reconciler:
         self, memo: Memo, observation: Observation, done: Sequence[Action], failure: ActionFailure | None
     ) -> None:
         for action in done:
+            if isinstance(action, Rebalance):
+                memo.scaling.rebalance = ""
             if isinstance(action, Apply) and action.child in observation.manifests:
                 child, last = action.child, memo.applied.get(action.child)
                 before, manifest = observation.state.children[child], observation.manifests[child]

@@ -20,14 +20,17 @@ class LoadedCluster(SimCluster):
         backlog: rows that wait.
         hottest: the share of the rows that one bin gets, whose hot key is ``key``.
         hot_keys: as the driver reports them.
+        skew: the busiest executor's part over the mean, and what that becomes with a rebalance or another target; None: not measured.
     """
 
     rate: float | None = 500.0
     hottest = 0.0
+    skew: tuple[float, float] | None = None
     key = ""
     hot_keys: tuple[dict[str, Any], ...] = ()
     backlog = 0.0
     measured = 0
+    _balanced = 0
 
     def edit(self, **spec: Any) -> None:
         """See `SimCluster`; the operator watches it."""
@@ -39,19 +42,23 @@ class LoadedCluster(SimCluster):
         for _ in range(ticks):
             super().tick()
             for query in self.queries.values():
+                if self.skew is not None and query.migrations != self._balanced and self.log.settled:
+                    self.skew = self.skew[1], self.skew[1]
+                self._balanced = query.migrations
                 load = None if self.rate is None else self._load(max(1, len(self.log.holding)), self.rate)
                 query.figures = {"load": load, "hotKeys": list(self.hot_keys)}
 
     def _load(self, workers: int, rate: float) -> dict[str, Any]:
-        capacity = min(workers, 1 / (self.hottest or 1e-9)) * (1 - FIXED / BOUND_SECONDS) / PER_ROW
+        per_row = PER_ROW * (1.0 if self.skew is None else self.skew[0])
+        capacity = min(workers, 1 / (self.hottest or 1e-9)) * (1 - FIXED / BOUND_SECONDS) / per_row
         self.backlog = max(0.0, self.backlog + rate - capacity)
         self.measured += 1
-        busy, late = rate * PER_ROW / workers, self.backlog > 0
+        busy, late = rate * per_row / workers, self.backlog > 0
         return {
             "at": self.now,
             "epochsMeasured": self.measured,
             "fixedSeconds": FIXED,
-            "secondsPerRow": PER_ROW,
+            "secondsPerRow": per_row,
             "certain": True,
             "arrivingRowsPerSecond": rate,
             "backlogRows": int(self.backlog),
@@ -59,6 +66,7 @@ class LoadedCluster(SimCluster):
             "atBound": late,
             "epochSeconds": BOUND_SECONDS if late else FIXED / (1 - min(busy, 0.94)),
             "workers": workers,
+            **({} if self.skew is None else {"skew": self.skew[0], "skewRebalanced": self.skew[1]}),
             **({"hottestBinShare": self.hottest, "hottestBinKey": self.key} if self.hottest else {}),
         }
 

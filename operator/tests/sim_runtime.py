@@ -63,6 +63,7 @@ class Query:
         hanging: whether its next epoch does not end; ``hung``: for how many ticks.
         lasting: for how many ticks the epoch lasts in which it is asked to stop; ``stopping``: how many are left.
         stop_requests: how often a stop was requested.
+        rebalances: how often a rebalance was requested; ``unmeasured``: whether it is refused.
     """
 
     log: Log
@@ -71,6 +72,7 @@ class Query:
     failing: str = ""
     ending: bool = False
     hanging: bool = False
+    unmeasured: bool = False
     hung: int = 0
     lasting: int = 0
     stopping: int = 0
@@ -79,6 +81,7 @@ class Query:
     registered: set[int] = field(default_factory=set)
     migration: dict[str, Any] | None = None
     migrations: int = 0
+    rebalances: int = 0
     away: int = 0
     figures: dict[str, Any] = field(default_factory=dict)
 
@@ -175,6 +178,8 @@ class Query:
             return {}
         if (method, path) == ("PUT", "/v1/target"):
             return self._put(body)
+        if (method, path) == ("POST", "/v1/rebalance"):
+            return self._rebalance()
         cancel = re.fullmatch(r"/v1/migrations/(\d+)\?rollback=(true|false)", path)
         assert method == "DELETE"
         assert cancel, f"unexpected request {method} {path}"
@@ -197,6 +202,13 @@ class Query:
                 return {"migration": None}
         self.log.target = dict(body)
         self._begin(body["generation"])
+        return {"migration": self.migration}
+
+    def _rebalance(self) -> Any:
+        self.rebalances += 1
+        if self.unmeasured:
+            raise Changed("no load of a bin has been measured yet")
+        self._begin(self.log.newest_target["generation"])
         return {"migration": self.migration}
 
     def _shown(self) -> dict[str, Any]:

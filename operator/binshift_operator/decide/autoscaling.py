@@ -8,28 +8,39 @@ the user, and is never written. An edit of ``spec.replicas`` sets the number onc
 | the spec cannot be parsed | the last one | as before |
 | mode Recommend | the spec's | False: `Recommend` |
 | suspended, paused | the last one | False: `Suspended`, `Paused` |
-| a migration timed out | the last one, until the spec is edited | False: `MigrationTimedOut` |
+| a migration timed out, and nothing but its number is decided | the last one; it is requested again after a while | False: `MigrationTimedOut` |
 | no query that reports its load | the last one | False: `NoLoad` |
 | otherwise | that of `binshift.autoscale` | True, with its reason |
+
+Before executors are added because one of them is much busier than the others, they share the bins by load (`Situation.rebalance`).
+A migration that has timed out is no reason to stay at its number: another one is requested at once, and the same one after `RETRY_SECONDS_MIN`, or
+after as long as the migration could take: so at most half of the time goes into moves that come to nothing.
 
 Executors that cannot start are no reason to request more: then the range ends at the number in force.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from binshift.autoscale import Autoscaler, Decision, Reason
 from binshift.load import Load
 from binshift.worker_need import Policy
+from binshift_operator.decide.migrations import is_moving
 from binshift_operator.model.autoscaling import Autoscaling, AutoscalingStatus, Mode, Scale
 from binshift_operator.model.reasons import ScalingReason
 from binshift_operator.model.situation import Situation
 from binshift_operator.model.specification import Dataflow
 from binshift_operator.status.summary import NUMBERS_SECONDS
 
+RETRY_SECONDS_MIN: Final = 300.0
 UNBOUNDED: Final = "; epochs have no bound, so that a backlog delays moves: set maxEpoch"
+_TIMED_OUT: Final[Mapping[str, Any]] = {
+    "reason": ScalingReason.MIGRATION_TIMED_OUT,
+    "message": "a migration timed out: it is requested again after a while, or as soon as the load needs another number of executors",
+}
 
 
 @dataclass
@@ -40,11 +51,15 @@ class ScalingMemory:
         autoscaler: of this dataflow; None before the first load.
         last: the newest result; None before the first one.
         shown_at: when its figures were new.
+        rebalance: why the executors should share the bins by load, until that is requested; empty if they should not.
+        late: since when it is known that a migration has timed out, and the number in force then; None if none has.
     """
 
     autoscaler: Autoscaler | None = None
     last: AutoscalingStatus | None = None
     shown_at: float = 0.0
+    rebalance: str = ""
+    late: tuple[float, int] | None = None
 
 
 def autoscale(situation: Situation, memory: ScalingMemory) -> Situation:
@@ -67,7 +82,10 @@ def autoscale(situation: Situation, memory: ScalingMemory) -> Situation:
     else:
         memory.shown_at = now
     memory.last = found
-    return replace(situation, dataflow=replace(dataflow, replicas=found.desired), autoscaling=found)
+    dataflow = replace(dataflow, replicas=found.desired)
+    scales = spec.mode is Mode.AUTO and found.reason is not ScalingReason.MIGRATION_TIMED_OUT
+    retries = scales and _retries(situation, found.desired, memory)
+    return replace(situation, dataflow=dataflow, autoscaling=found, rebalance=memory.rebalance, retries=retries)
 
 
 def _is_same(found: AutoscalingStatus, last: AutoscalingStatus) -> bool:
@@ -84,28 +102,37 @@ def _in_force(dataflow: Dataflow, spec: Autoscaling, last: AutoscalingStatus | N
 
 def _decided(situation: Situation, spec: Autoscaling, before: int, memory: ScalingMemory) -> AutoscalingStatus:
     dataflow, runtime = situation.dataflow, situation.running
+    requested, memory.rebalance = memory.rebalance, ""
     kept = AutoscalingStatus(dataflow.replicas, before, ScalingReason.NO_LOAD, "no running query reports its load")
     if dataflow.paused:
         return replace(kept, reason=ScalingReason.PAUSED, message="the dataflow is paused")
     if dataflow.suspend:
         return replace(kept, reason=ScalingReason.SUSPENDED, message="the stream is suspended")
-    if situation.before.timed_out_generation == dataflow.generation:
-        message = "a migration timed out: the number of executors stays until the spec is edited"
-        return replace(kept, reason=ScalingReason.MIGRATION_TIMED_OUT, message=message)
+    if not _is_late(situation):
+        memory.late = None
+    elif memory.late is None:
+        memory.late = situation.observed.now, before
     if runtime is None or runtime.load is None:
-        return kept
+        return replace(kept, **_TIMED_OUT) if _is_late(situation) else kept
     short = _cannot_start(situation, before)
     policy = replace(spec.policy, most=max(before, spec.policy.least)) if short else spec.policy
     if memory.autoscaler is None:
         memory.autoscaler = Autoscaler(policy)
     memory.autoscaler.policy = policy
-    decision = memory.autoscaler.decide(runtime.load, before, settled=_is_settled(situation, before, short=short))
+    settled = _is_settled(situation, before, short=short)
+    decision = memory.autoscaler.decide(runtime.load, before, settled=settled)
     recommended = None if decision.reason is Reason.MEASURING else decision.recommended
     found = replace(
         kept, recommended=recommended, message=decision.message + _key(decision, runtime.load) + _bound(runtime.load)
     )
     if spec.mode is Mode.RECOMMEND:
-        return replace(found, reason=ScalingReason.RECOMMEND)
+        return replace(found, reason=ScalingReason.RECOMMEND, message=found.message + _skew(dataflow, runtime.load))
+    if _is_late(situation) and not _retries(situation, decision.workers, memory):
+        return replace(found, **_TIMED_OUT)
+    if decision.rebalance:
+        memory.rebalance = decision.message
+    elif settled and decision.reason is Reason.REBALANCE:
+        memory.rebalance = requested
     limited = _limit(decision, policy, short=short)
     return replace(found, desired=decision.workers, reason=ScalingReason(decision.reason.value), limited=limited)
 
@@ -114,7 +141,7 @@ def _limit(decision: Decision, policy: Policy, *, short: bool) -> ScalingReason 
     """Why there are fewer executors than the load needs."""
     if decision.reason is Reason.INEFFECTIVE:
         return ScalingReason.INEFFECTIVE
-    if decision.reason is Reason.MEASURING or decision.recommended < policy.most:
+    if decision.reason in (Reason.MEASURING, Reason.REBALANCE) or decision.recommended < policy.most:
         return None
     if short:
         return ScalingReason.UNSCHEDULABLE
@@ -129,6 +156,29 @@ def _key(decision: Decision, load: Load) -> str:
 
 def _bound(load: Load) -> str:
     return UNBOUNDED if load.bound is None and load.measured else ""
+
+
+def _skew(dataflow: Dataflow, load: Load) -> str:
+    """The proposal to rebalance, where that makes rows cheaper."""
+    if load.skew is None or load.skew.relief == 1.0:
+        return ""
+    times = f"{load.skew.now:.2g} times its share of the rows, {load.skew.balanced:.2g} times after a rebalance"
+    return f"; the busiest executor has {times}: kubectl binshift rebalance {dataflow.key.name}"
+
+
+def _is_late(situation: Situation) -> bool:
+    """Whether a migration of this generation has timed out."""
+    return situation.before.timed_out_generation == situation.dataflow.generation
+
+
+def _retries(situation: Situation, desired: int, memory: ScalingMemory) -> bool:
+    """Whether a target is requested although a migration has timed out: another number is wanted, or it was long ago. Nothing must move."""
+    runtime, late = situation.running, memory.late
+    if late is None or runtime is None or is_moving(runtime):
+        return False
+    since, number = late
+    rested = max(RETRY_SECONDS_MIN, situation.dataflow.migration.timeout_seconds)
+    return desired != number or situation.observed.now - since >= rested
 
 
 def _cannot_start(situation: Situation, replicas: int) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from binshift_operator.model.actions import CancelMigration
+from binshift_operator.model.autoscaling import Mode
 from binshift_operator.model.messages import format_first
 from binshift_operator.model.observed import REVISIONS, ObservedRuntime
 from binshift_operator.model.reasons import DegradedReason, ProgressingReason, SettledReason
@@ -152,9 +153,11 @@ def _timeout_message(dataflow: Dataflow, runtime: ObservedRuntime | None) -> str
     target, shown = (None, None) if runtime is None else (runtime.target, runtime.migration)
     if target is not None and shown is not None and runtime is not None and runtime.migration_workers == target.workers:
         moved = f"{shown.bins_moved or 0} of {shown.bins_total or 0} bins had moved, which"
+    auto = dataflow.autoscaling is not None and dataflow.autoscaling.mode is Mode.AUTO
+    scaled = ", and so does autoscaling after a while, or with another number" if auto else ""
     return (
         f"Rescaling to {dataflow.replicas} executors was stopped after {policy.timeout_seconds:g} s "
         f"(spec.migration.timeout): {moved} {'are moved back' if back else 'stay where they are'}; the stream continues. "
-        "Any edit of the spec retries; raise migration.timeout, or migration.latencyTarget "
+        f"Any edit of the spec retries{scaled}; raise migration.timeout, or migration.latencyTarget "
         f"(now {policy.latency_target_seconds:g} s) to make it faster"
     )

@@ -69,7 +69,8 @@ def desired_workers(situation: Situation, planned: Plan, *, late: bool) -> Desir
     spare = full - workers
     if not mine or target is None:
         return DesiredWorkers(workers, first, spare, waiting, absent)
-    fresh = target.workers != workers or migrations.should_retry(runtime, now, situation.timeouts)
+    failed = situation.retries or migrations.should_retry(runtime, now, situation.timeouts)
+    fresh = target.workers != workers or failed
     last = first + REVISIONS - 1
     ended = fresh and target.generation == last
     return DesiredWorkers(workers, min(target.generation + fresh, last), spare, waiting, absent, ended)

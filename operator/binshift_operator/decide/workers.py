@@ -21,7 +21,7 @@ from binshift.model import Worker
 from binshift_operator.decide import drift, migrations, rolling, targets
 from binshift_operator.decide.rolling import Plan
 from binshift_operator.decide.targets import DesiredWorkers
-from binshift_operator.model.actions import Action, DeletePod, PutTarget, Step
+from binshift_operator.model.actions import Action, DeletePod, PutTarget, Rebalance, Step
 from binshift_operator.model.messages import format_first
 from binshift_operator.model.names import Child
 from binshift_operator.model.observed import ChildState, ObservedRuntime, Pod, RunState
@@ -49,8 +49,8 @@ def run(situation: Situation) -> Step:
     if observed.runtime_state is RunState.FENCED:
         return _fenced(situation)
     settling = _settling(situation)
-    late = migrations.timed_out(situation)
-    planned = rolling.plan(situation)
+    planned, timed_out = rolling.plan(situation), migrations.timed_out(situation)
+    late = timed_out and not situation.retries
     desired = targets.desired_workers(situation, planned, late=late)
     step = _rescale_step(situation, planned, desired, settling)
     actions: tuple[Action, ...] = drift.plain_children(observed)
@@ -64,6 +64,8 @@ def run(situation: Situation) -> Step:
     reason, message = _reason(situation, planned, step, desired, acts=bool(actions), late=late)
     rollout = rolling.progress(situation, planned, settled=reason is SettledReason.SETTLED)
     reason, message = rolling.explain(situation, reason, message, rollout)
+    if situation.rebalance and reason is SettledReason.SETTLED:
+        actions += (Rebalance(situation.rebalance),)
     actions += () if situation.running is None else drift.disruption_budget(observed, len(desired.absent))
     exhausted = migrations.revisions_exhausted(dataflow) if desired.exhausted else None
     return Step(
@@ -72,8 +74,8 @@ def run(situation: Situation) -> Step:
         actions=actions,
         realised=reason is SettledReason.SETTLED,
         settled_target=settling,
-        timed_out=late,
-        degraded=exhausted or migrations.degraded(situation, late=late),
+        timed_out=timed_out and not step.put,
+        degraded=exhausted or migrations.degraded(situation, late=timed_out),
         waiting=desired.waiting,
         moving=migrations.moving_since(situation),
         rollout=rollout,

@@ -76,7 +76,14 @@ class CancelMigration:
     again: bool = False
 
 
-Action: TypeAlias = CreateKeys | Apply | TryApply | DeletePod | StopQuery | PutTarget | CancelMigration
+@dataclass(frozen=True, slots=True)
+class Rebalance:
+    """Request that the workers of the target share the bins by their present load. ``why``: with the figures."""
+
+    why: str
+
+
+Action: TypeAlias = CreateKeys | Apply | TryApply | DeletePod | StopQuery | PutTarget | CancelMigration | Rebalance
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,7 @@ class ScalingReason(StrEnum):
     STEADY = "Steady"
     LOAD = "Load"
     BACKLOG = "Backlog"
+    REBALANCE = "Rebalance"
     SPARE = "Spare"
     INEFFECTIVE = "Ineffective"
     RECOMMEND = "Recommend"

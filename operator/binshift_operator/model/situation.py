@@ -56,6 +56,8 @@ class Situation:
     Attributes:
         dataflow: with the number of executors that autoscaling has put in force, if it is on.
         autoscaling: what it has decided; None: it is off.
+        rebalance: why the executors should share the bins by their present load; empty if they should not.
+        retries: whether the target is requested again although its migration has timed out.
     """
 
     dataflow: Dataflow
@@ -63,6 +65,8 @@ class Situation:
     before: Status
     timeouts: Timeouts
     autoscaling: AutoscalingStatus | None = None
+    rebalance: str = ""
+    retries: bool = False
 
     @property
     def running(self) -> ObservedRuntime | None:
