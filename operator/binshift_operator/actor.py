@@ -25,6 +25,7 @@ from binshift_operator.model.actions import (
     CancelMigration,
     CreateKeys,
     DeletePod,
+    PutSettings,
     PutTarget,
     Rebalance,
     StopQuery,
@@ -101,6 +102,8 @@ class Actor:
                 with contextlib.suppress(NotThere):  # a driver that was restarted does not know it
                     _driver(observation).cancel(number, rollback=rollback)
                 return not again
+            case PutSettings(settings):
+                _driver(observation).put_settings(settings)
             case Rebalance():
                 with contextlib.suppress(Refused):  # without it, executors are added if the load still needs them
                     _driver(observation).rebalance()
@@ -177,6 +180,8 @@ def describe(action: Action) -> str:
             return "target for the runtime"
         case CancelMigration(number):
             return f"cancellation of migration {number}"
+        case PutSettings():
+            return "settings for the runtime"
         case Rebalance():
             return "request to rebalance"
         case _:

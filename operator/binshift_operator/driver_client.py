@@ -20,7 +20,7 @@ from binshift.load import KEY_CHARACTERS_MAX, load_of_answer
 from binshift_operator.errors import TimedOut, Unreachable, error_of
 from binshift_operator.model.observed import ObservedRuntime, ObservedTarget, RunningEpoch, RunState
 from binshift_operator.model.snapshots import ObservedSnapshot, SnapshotPhase
-from binshift_operator.model.specification import Dataflow
+from binshift_operator.model.specification import Dataflow, DriverSettings
 from binshift_operator.model.status import HOT_KEYS_MAX, HotKey, MigrationStatus
 from binshift_operator.model.tracebacks import cause_first
 from binshift_operator.status_codec import parse_time
@@ -68,6 +68,10 @@ class DriverClient:
             "latencyTargetSeconds": policy.latency_target_seconds,
         }
         self._request("PUT", "/v1/target", body)
+
+    def put_settings(self, settings: DriverSettings) -> None:
+        """Change settings while the query runs."""
+        self._request("PUT", "/v1/settings", {"maxEpochSeconds": settings.max_epoch_seconds})
 
     def rebalance(self) -> None:
         """Have the workers of the target share the bins by their present load."""
@@ -142,6 +146,7 @@ def parse_runtime(answer: Mapping[str, Any]) -> ObservedRuntime:
         AttributeError, KeyError, TypeError, ValueError: it has another format.
     """
     target, latency, migration = answer.get("target"), answer.get("latency"), answer.get("migration")
+    settings = answer.get("settings")
     shared, running = migration.get("workers") if migration else None, answer.get("underWay")
     return ObservedRuntime(
         state=RunState(answer["state"]),
@@ -156,6 +161,7 @@ def parse_runtime(answer: Mapping[str, Any]) -> ObservedRuntime:
         holding=_slots(answer.get("workers")),
         registered=_slots(answer.get("registered")),
         target=None if target is None else _target(target),
+        settings=None if settings is None else DriverSettings(_float(settings["maxEpochSeconds"])),
         latency_p99=None if latency is None else float(latency["p99Seconds"]),
         migration=None if migration is None else _migration(migration),
         migration_workers=None if shared is None else _slots(shared),
@@ -224,6 +230,10 @@ def _slots(found: Any) -> frozenset[int]:
 
 def _int(value: Any) -> int | None:
     return None if value is None else int(value)
+
+
+def _float(value: Any) -> float | None:
+    return None if value is None else float(value)
 
 
 def _seconds(text: str | None) -> float | None:

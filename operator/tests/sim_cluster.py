@@ -14,7 +14,7 @@ from crd_cases import BASE
 from prometheus_client.registry import CollectorRegistry
 from sim_checks import assert_may_go, assert_read_first, problems
 from sim_control import SimControl
-from sim_runtime import Log, Query
+from sim_runtime import Log, Query, settings_of
 from sim_server import Crash, SimServer, stamp
 
 from binshift_operator.actor import Actor
@@ -231,8 +231,8 @@ class SimCluster:
             meta = pod["metadata"]
             if pod["status"].get("phase") != "Running" or meta["uid"] in self.lost:
                 continue
-            keys = meta["annotations"][ANNOTATION_KEYS]
-            query = self.queries.setdefault(meta["uid"], Query(self.log, meta["uid"], keys))
+            uid, keys = meta["uid"], meta["annotations"][ANNOTATION_KEYS]
+            query = self.queries.setdefault(uid, Query(self.log, uid, keys, settings=settings_of(self.server.objects)))
             if meta.get("ending", 0) > 1:
                 query.state = "Stopped"  # SIGTERM is a stop in order, once the epoch is finished
             query.failing = self.failing

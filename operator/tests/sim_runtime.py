@@ -7,10 +7,13 @@ Bins are counted, not kept: worker -> how many. An epoch needs an executor for e
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from binshift.settings import resolve
 from binshift_operator.errors import Changed, NotThere, Unreachable
+from binshift_operator.model.specification import MAX_EPOCH_CONF
 
 BINS = 16
 STEP = 6
@@ -51,6 +54,13 @@ class Log:
         return self.target is not None and {w: n for w, n in self.route.items() if n} == self.wanted()
 
 
+def settings_of(objects: Mapping[tuple[str, str, str], Mapping[str, Any]]) -> dict[str, Any]:
+    """The settings of a driver that starts now, by the configuration that is mounted."""
+    texts = [each["data"]["spark-defaults.conf"] for (kind, _, _), each in objects.items() if kind == "ConfigMap"]
+    lines = [line.partition(" ") for text in texts for line in text.splitlines()]
+    return {"maxEpochSeconds": resolve({key: value for key, _, value in lines if key == MAX_EPOCH_CONF}).max_epoch}
+
+
 @dataclass
 class Query:
     """The driver's process in one pod.
@@ -63,6 +73,7 @@ class Query:
         hanging: whether its next epoch does not end; ``hung``: for how many ticks.
         lasting: for how many ticks the epoch lasts in which it is asked to stop; ``stopping``: how many are left.
         stop_requests: how often a stop was requested.
+        settings: that can change while it runs; None: it is too old to report them.
         rebalances: how often a rebalance was requested; ``unmeasured``: whether it is refused.
     """
 
@@ -84,6 +95,7 @@ class Query:
     rebalances: int = 0
     away: int = 0
     figures: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] | None = None
 
     @property
     def newest_migration(self) -> dict[str, Any]:
@@ -178,6 +190,9 @@ class Query:
             return {}
         if (method, path) == ("PUT", "/v1/target"):
             return self._put(body)
+        if (method, path) == ("PUT", "/v1/settings"):
+            self.settings = body
+            return body
         if (method, path) == ("POST", "/v1/rebalance"):
             return self._rebalance()
         cancel = re.fullmatch(r"/v1/migrations/(\d+)\?rollback=(true|false)", path)
@@ -230,6 +245,7 @@ class Query:
             "registered": sorted(self.registered),
             "migration": self.migration,
             **self.figures,
+            "settings": self.settings,
             "target": None if target is None else {**target, "settled": self._settled()},
         }
 

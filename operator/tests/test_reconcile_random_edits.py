@@ -24,7 +24,7 @@ from binshift_operator.children import RenderContext
 from binshift_operator.children.metadata import Manifest
 from binshift_operator.model.names import ANNOTATION_DATAFLOW, ANNOTATION_SPEC, Child
 from binshift_operator.model.snapshot_spec import RestoreFrom
-from binshift_operator.model.specification import parse
+from binshift_operator.model.specification import MAX_EPOCH_CONF, parse
 
 SPECS = {"claim": BASE["spec"], "s3": changed(S3)["spec"]}
 FIXED = {("bins",), ("checkpoint", "location"), ("checkpoint", "claimName"), ("checkpoint", "path")}
@@ -101,7 +101,7 @@ def effect(spec: dict[str, Any]) -> tuple[dict[Child, Manifest], *tuple[object, 
     made["metadata"] |= {"namespace": "default", "uid": "u", "generation": 1}
     dataflow = parse(made)
     live = spec.get("rebalance"), dataflow.section("executor").get("maxSurge"), dataflow.autoscaling, dataflow.snapshots
-    return manifests(spec), dataflow.replicas, dataflow.suspend, dataflow.migration, live
+    return manifests(spec), dataflow.replicas, dataflow.suspend, dataflow.migration, dataflow.settings, live
 
 
 @pytest.mark.parametrize(
@@ -133,6 +133,11 @@ DEEP: dict[str, Any] = {
 """So that a field can be edited whose neighbours are needed."""
 
 
+def restarting(conf: str) -> list[str]:
+    """The lines of Spark's configuration that a running driver does not take over."""
+    return [line for line in conf.splitlines() if not line.startswith(f"{MAX_EPOCH_CONF} ")]
+
+
 def works(base: dict[str, Any], edit: Edit) -> bool:
     """Whether an edit is accepted and changes anything; pods that would be made otherwise have another hash."""
     editor = Editor(base)
@@ -151,7 +156,7 @@ def works(base: dict[str, Any], edit: Edit) -> bool:
         kept = (classes if child is Child.DRIVER else hashes) if one != other else ["", "other"]
         assert kept[0] != kept[1], f"{edit} changes pods, and replaces none"
         assert classes[0] == classes[1] or hashes[0] != hashes[1], f"{edit} changes only a part of the whole"
-    conf = [each[0][Child.SPARK_CONF]["data"] for each in (before, after)]
+    conf = [restarting(each[0][Child.SPARK_CONF]["data"]["spark-defaults.conf"]) for each in (before, after)]
     starts_only = edit.place[:2] == ("checkpoint", "restoreFrom")
     restarts = classes[0] != classes[1]
     assert conf[0] == conf[1] or starts_only or restarts, f"{edit} changes Spark's conf, and restarts no driver"

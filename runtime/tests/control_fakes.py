@@ -16,6 +16,7 @@ from binshift.control.models import (
     Bins,
     Copy,
     Dataflow,
+    LiveSettings,
     Migration,
     State,
     Target,
@@ -23,7 +24,7 @@ from binshift.control.models import (
     moment,
 )
 from binshift.control.placement import MovingBins, Placement
-from binshift.control.requests import RebalanceRequest, TargetRequest
+from binshift.control.requests import RebalanceRequest, SettingsRequest, TargetRequest
 from binshift.control.savepoints import Snapshot
 from binshift.control.service_holder import ServiceHolder
 from binshift.control.services import ControlService
@@ -129,6 +130,10 @@ class FakeService(ControlService):
     def rebalance(self, wanted: RebalanceRequest) -> Migration:
         self._write("rebalance", wanted)
         return a_migration(13)
+
+    def put_settings(self, wanted: SettingsRequest) -> LiveSettings:
+        self._write("put_settings", wanted)
+        return LiveSettings(max_epoch_seconds=wanted.max_epoch_seconds)
 
     def drain(self, worker: Worker) -> Migration:
         self._write("drain", worker)

@@ -19,6 +19,7 @@ from binshift.load import Load, load_of
 from binshift.model import Epoch, Worker
 from binshift.savepoints.planning import Source
 from binshift.savepoints.shelf import Shelf
+from binshift.spark.jobs.input_meter import InputMeter
 from simulator import Row, SimulatedCluster, Totals
 from simulator.faulty import Files
 
@@ -33,6 +34,7 @@ class SimulatedQuery:
     def __init__(self, cluster: SimulatedCluster) -> None:
         self.cluster = cluster
         self.timings: list[Measured] = []
+        self.input = InputMeter(None, None)
         self.isActive, self.error = True, None
         self.spark_is_gone = False
         self.stopped = threading.Event()

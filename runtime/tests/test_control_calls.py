@@ -275,7 +275,7 @@ def test_the_document_has_every_call(service: FakeService) -> None:
         *(("GET", f"/{name}") for name in ("dataflow", "workers", "bins", "placement", "epochs", "migrations")),
         *(("GET", "/migrations/{id}"), ("DELETE", "/migrations/{id}"), ("PUT", "/target"), ("GET", "/snapshots")),
         *((method, "/snapshots/{name}") for method in ("GET", "PUT", "DELETE")),
-        *(("POST", "/workers/{worker}/drain"), ("POST", "/rebalance"), ("POST", "/stop")),
+        *(("POST", "/workers/{worker}/drain"), ("POST", "/rebalance"), ("POST", "/stop"), ("PUT", "/settings")),
     }
     assert calls == {
         *(("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/metrics"), ("GET", "/v1/queries")),

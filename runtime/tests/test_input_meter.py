@@ -17,6 +17,7 @@ class Limits:
         self.can_be_bounded = can_be_bounded
         self.reports: list[str] = []
         self.limits: dict[int, int] = {}
+        self.released = 0
         self.calls = 0
 
     def report(self, batch: int) -> str:
@@ -26,6 +27,10 @@ class Limits:
 
     def limit(self, source: int, rows: int) -> None:
         self.limits[source] = rows
+
+    def release(self) -> None:
+        self.limits = {}
+        self.released += 1
 
     def close(self) -> None:
         raise ConnectionError("Spark has ended")
@@ -72,6 +77,42 @@ def test_without_a_bound_it_only_measures() -> None:
     load = meter.load(1020.0)
     assert (load.measured, load.epoch_seconds, load.bound) == (16, 0.5, None)
     assert load.cost is not None
+
+
+def test_a_bound_can_change_while_the_query_runs() -> None:
+    """The next epoch has the new one, from the cost that was measured all along; without one, the program's own limits are back."""
+    limits = Limits()
+    meter = InputMeter(limits, None)
+    fed(limits, meter, 10)
+    assert meter.requested is None
+    meter.request(1.0)
+    meter.epoch(timings(10))
+    first = meter.bound
+    assert first == limits.limits[0] == pytest.approx((0.9 - 0.06) / (0.5 - 0.06) * 1000, rel=CHANGE_MIN)
+    meter.request(2.0)
+    meter.epoch(timings(11))
+    assert meter.bound == limits.limits[0] == pytest.approx((1.8 - 0.06) / (0.5 - 0.06) * 1000, rel=CHANGE_MIN)
+    meter.request(None)
+    meter.epoch(timings(12))
+    meter.epoch(timings(13))
+    assert (meter.bound, limits.limits, limits.released, meter.requested) == (None, {}, 1, None)
+
+
+def test_a_bound_is_released_before_the_first_epoch() -> None:
+    """The first batch was bounded in the JVM already."""
+    limits = Limits()
+    meter = InputMeter(limits, 1.0, requested=1.0)
+    meter.request(None)
+    meter.epoch(timings(0))
+    assert (meter.bound, limits.released) == (None, 1)
+
+
+def test_the_program_knows_better() -> None:
+    """A query whose program has chosen a bound keeps it; what was requested is known all the same."""
+    limits = Limits()
+    meter = InputMeter(limits, 1.0, fixed=True)
+    meter.request(5.0)
+    assert (meter.max_epoch, meter.requested) == (1.0, 5.0)
 
 
 def test_an_epoch_has_what_the_engine_knows_of_it() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from binshift.control.load_answers import joint_load, load_shown
 from binshift.epoch_costs import EpochCost
 from binshift.load import Hottest, Load, together
+from binshift.skew import Skew
 from binshift.worker_need import Policy, need_of
 
 POLICY = Policy(1, 64)
@@ -27,6 +28,7 @@ loads = st.builds(
     epoch_seconds=st.floats(0.05, 1),
     workers=st.integers(1, 8),
     hottest=st.none() | st.builds(Hottest, st.floats(0.01, 1)),
+    skew=st.none() | st.builds(Skew, st.floats(1.5, 8), st.floats(1, 1.5)),
 )
 
 
@@ -48,6 +50,9 @@ def test_together_they_need_what_each_needs(parts: list[Load]) -> None:
     assert joint.epoch_seconds == max(each.epoch_seconds or 0 for each in parts)
     shares = [each.hottest.share for each in parts if each.hottest is not None]
     assert (joint.hottest is None) == (not shares)
+    skews = [each.skew.now if each.skew else 1.0 for each in parts]
+    assert joint.skew is None or min(skews) * (1 - 1e-9) <= joint.skew.now <= max(skews) * (1 + 1e-9)
+    assert (joint.skew is None) == all(each.skew is None for each in parts)
     assert joint.hottest is None or joint.hottest.share <= max(shares) * (1 + 1e-9)
 
 

@@ -21,7 +21,7 @@ from binshift.model import Worker
 from binshift_operator.decide import drift, migrations, rolling, targets
 from binshift_operator.decide.rolling import Plan
 from binshift_operator.decide.targets import DesiredWorkers
-from binshift_operator.model.actions import Action, DeletePod, PutTarget, Rebalance, Step
+from binshift_operator.model.actions import Action, DeletePod, PutSettings, PutTarget, Rebalance, Step
 from binshift_operator.model.messages import format_first
 from binshift_operator.model.names import Child
 from binshift_operator.model.observed import ChildState, ObservedRuntime, Pod, RunState
@@ -53,7 +53,7 @@ def run(situation: Situation) -> Step:
     late = timed_out and not situation.retries
     desired = targets.desired_workers(situation, planned, late=late)
     step = _rescale_step(situation, planned, desired, settling)
-    actions: tuple[Action, ...] = drift.plain_children(observed)
+    actions: tuple[Action, ...] = drift.plain_children(observed) + _settings(situation)
     if step.shrink and not late:
         actions += drift.stateful_sets(observed, {Child.DRIVER: 1})
         executors = observed.children[Child.EXECUTORS]
@@ -80,6 +80,13 @@ def run(situation: Situation) -> Step:
         moving=migrations.moving_since(situation),
         rollout=rollout,
     )
+
+
+def _settings(situation: Situation) -> tuple[PutSettings, ...]:
+    """Change the settings of the running driver where they differ from the spec's; a driver that reports none gets them when it starts."""
+    runtime, wanted = situation.running, situation.dataflow.settings
+    known = runtime is not None and runtime.settings is not None
+    return (PutSettings(wanted),) if known and runtime.settings != wanted else ()
 
 
 def _replacements(situation: Situation, planned: Plan, step: RescaleStep) -> tuple[DeletePod, ...]:

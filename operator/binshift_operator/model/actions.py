@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from binshift_operator.model.names import Child
+from binshift_operator.model.specification import DriverSettings
 from binshift_operator.model.status import Explanation
 
 
@@ -83,7 +84,16 @@ class Rebalance:
     why: str
 
 
-Action: TypeAlias = CreateKeys | Apply | TryApply | DeletePod | StopQuery | PutTarget | CancelMigration | Rebalance
+@dataclass(frozen=True, slots=True)
+class PutSettings:
+    """Change settings of the running driver."""
+
+    settings: DriverSettings
+
+
+Action: TypeAlias = (
+    CreateKeys | Apply | TryApply | DeletePod | StopQuery | PutTarget | CancelMigration | Rebalance | PutSettings
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import Final
 from binshift.load import Load
 from binshift_operator.model.names import Child
 from binshift_operator.model.snapshot_spec import RestoreProblem
+from binshift_operator.model.specification import DriverSettings
 from binshift_operator.model.status import HotKey, MigrationStatus
 
 REVISIONS: Final = 1_000_000
@@ -181,6 +182,7 @@ class ObservedRuntime:
         stopping: whether its query is about to stop on request.
         running_epoch: None between epochs, as without input, and if it is not reported.
         latency_p99: record latency in seconds; ``version``: of binshift in the driver, empty if it is not reported; ``load``: likewise None.
+        settings: of the driver that change while it runs; None if they are not reported.
         migration: the current or else the newest one; ``migration_workers``: that are to share the bins, None if single bins were moved.
     """
 
@@ -199,6 +201,7 @@ class ObservedRuntime:
     migration: MigrationStatus | None = None
     migration_workers: frozenset[int] | None = None
     version: str = ""
+    settings: DriverSettings | None = None
     load: Load | None = None
     hot_keys: tuple[HotKey, ...] = ()
 

@@ -1,6 +1,6 @@
 """A StreamingDataflow as read from the API server: frozen, typed, with its restart class as one hash.
 
-An edit is *live* (replicas, autoscaling, migration, rebalance, suspend, snapshots) or a *restart*: then the hash of everything else that the
+An edit is *live* (replicas, autoscaling, maxEpoch, migration, rebalance, suspend, snapshots) or a *restart*: then the hash of everything else that the
 user wrote changes, also with a new `restartNonce`. Values that equal the defaults count as not written. A new field has no default in the CRD: an older
 operator would take that default for an edit, and restart everything. Rendered values are never hashed, so a newer operator restarts
 nothing either. The CRD validates; what it cannot express is detected here and raised as a `ValueError`. Such a dataflow is
@@ -16,15 +16,20 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
+from binshift.errors import InvalidSettings
+from binshift.settings import resolve
 from binshift_operator.model.autoscaling import Autoscaling, parse_autoscaling
 from binshift_operator.model.names import ANNOTATION_PAUSED, DataflowKey
-from binshift_operator.model.quantities import seconds_of
+from binshift_operator.model.quantities import duration, seconds_of
 from binshift_operator.model.snapshot_spec import RestoreFrom, SnapshotSchedule, parse_restore_from, parse_schedule
 
 LIVE: Final = frozenset(
-    {"replicas", "autoscaling", "migration", "rebalance", "suspend", "maxSurge", "snapshots", "restoreFrom"}
+    {"replicas", "autoscaling", "maxEpoch", "migration", "rebalance", "suspend", "maxSurge", "snapshots", "restoreFrom"}
 )
 """Fields of the spec, at any depth, whose edits need no restart; that of the last one is the start with an empty checkpoint."""
+
+MAX_EPOCH_CONF: Final = "spark.binshift.maxEpoch"
+"""A key of `sparkConf` that is live, too; it takes precedence over `maxEpoch`, as every key does."""
 
 DEFAULTS: Final[Mapping[str, Any]] = {
     "imagePullPolicy": "IfNotPresent",
@@ -70,6 +75,17 @@ class MigrationPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class DriverSettings:
+    """Settings of a driver that change while it runs; durations in seconds.
+
+    Attributes:
+        max_epoch_seconds: how long an epoch should take at most; None: no bound.
+    """
+
+    max_epoch_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Checkpoint:
     """The place of the state: a location in an object store, or a claim and a path on it."""
 
@@ -90,7 +106,7 @@ class Dataflow:
         replicas: requested executors; with `Autoscaling` the current number may be another one.
         autoscaling: whether and how the number follows the load; None: Off.
         suspend: whether the stream is to be suspended.
-        migration: how bins move.
+        migration: how bins move; ``settings``: of the running driver.
         checkpoint: where the state is; ``restore_from``: what it begins with, until it is known not to be empty.
         snapshots: the periodic ones; None: there are none.
         restart_hash: of the restart class of what the user wrote.
@@ -107,6 +123,7 @@ class Dataflow:
     replicas: int = 0
     autoscaling: Autoscaling | None = None
     migration: MigrationPolicy = MigrationPolicy()
+    settings: DriverSettings = DriverSettings()
     checkpoint: Checkpoint = Checkpoint()
     restore_from: RestoreFrom | None = None
     snapshots: SnapshotSchedule | None = None
@@ -171,6 +188,7 @@ def parse(manifest: Mapping[str, Any]) -> Dataflow:
         suspend=bool(spec.get("suspend", False)),
         autoscaling=parse_autoscaling(spec.get("autoscaling") or {}, migration.latency_target_seconds),
         migration=migration,
+        settings=_settings(spec),
         checkpoint=Checkpoint(kept.get("location"), kept.get("credentialsSecret"), kept.get("claimName"), path),
         restore_from=parse_restore_from(kept.get("restoreFrom")),
         snapshots=parse_schedule(spec.get("snapshots")),
@@ -198,6 +216,16 @@ def _is_paused(meta: Mapping[str, Any]) -> bool:
     return (meta.get("annotations") or {}).get(ANNOTATION_PAUSED) == "true"
 
 
+def _settings(spec: Mapping[str, Any]) -> DriverSettings:
+    conf = spec.get("sparkConf") or {}
+    if MAX_EPOCH_CONF in conf:
+        try:
+            return DriverSettings(resolve({MAX_EPOCH_CONF: str(conf[MAX_EPOCH_CONF])}).max_epoch)
+        except InvalidSettings as error:
+            raise ValueError(f"sparkConf: {error}") from error
+    return DriverSettings(duration(spec["maxEpoch"]) if "maxEpoch" in spec else None)
+
+
 def _migration(given: Mapping[str, Any]) -> MigrationPolicy:
     usual = MigrationPolicy()
     return MigrationPolicy(
@@ -219,6 +247,9 @@ def restart_hash(spec: Mapping[str, Any]) -> str:
     >>> restart_hash(written) == restart_hash(written | {"restartNonce": 1})
     False
     """
+    conf = spec.get("sparkConf")
+    if isinstance(conf, Mapping) and MAX_EPOCH_CONF in conf:
+        spec = {**spec, "sparkConf": {key: each for key, each in conf.items() if key != MAX_EPOCH_CONF}}
     return hashlib.sha256(json.dumps(_written(spec, DEFAULTS), sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -191,6 +191,11 @@ def writes(choice: Choice, prefix: str = "") -> APIRouter:
         """Share the bins among the same workers by their present load. Below 1.05 times the mean load nothing moves."""
         return _accepted(service.rebalance(wanted or RebalanceRequest()), response)
 
+    @router.put("/settings", responses=documented(*_BAD_BODY))
+    def settings(wanted: requests.SettingsRequest, service: ControlService = chosen) -> models.LiveSettings:
+        """Change settings while the query runs."""
+        return service.put_settings(wanted)
+
     @router.delete("/migrations/{id}", status_code=202, responses=documented(HTTPStatus.NOT_FOUND))
     def cancel(
         id: MigrationPath,

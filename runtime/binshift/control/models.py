@@ -128,6 +128,12 @@ class EpochUnderWay(Answer):
     trouble: str = Field(default="", description="Why its newest failed run failed; empty if none has.")
 
 
+class LiveSettings(Answer):
+    """Settings that can be changed while the query runs, as the Spark conf or the newest request has them."""
+
+    max_epoch_seconds: float | None = Field(description="How long an epoch should take at most; null: no bound.")
+
+
 class Dataflow(Answer):
     """A dataflow as a whole."""
 
@@ -154,6 +160,7 @@ class Dataflow(Answer):
     latency: Latency | None = None
     load: Load | None = Field(default=None, description="Null before it runs, and for several queries together.")
     hot_keys: list[HotKey] = Field(default=[], description="At most eight of each query, the largest share first.")
+    settings: LiveSettings | None = Field(default=None, description="Null before it runs.")
     target: Target | None = None
     migration: Migration | None = Field(default=None, description="The one under way, else the newest.")
 

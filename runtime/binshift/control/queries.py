@@ -15,9 +15,9 @@ from binshift.control.answer import Answer
 from binshift.control.epoch_figures import Epochs
 from binshift.control.joint import JointHistory, added
 from binshift.control.load_answers import joint_load
-from binshift.control.models import Bins, Dataflow, Migration, State, Target, WorkerLoad
+from binshift.control.models import Bins, Dataflow, LiveSettings, Migration, State, Target, WorkerLoad
 from binshift.control.placement import Placement
-from binshift.control.requests import RebalanceRequest, TargetRequest
+from binshift.control.requests import RebalanceRequest, SettingsRequest, TargetRequest
 from binshift.control.savepoint_answers import joint_of
 from binshift.control.savepoints import Snapshot
 from binshift.control.services import ControlService
@@ -94,6 +94,7 @@ class JointService(ControlService):
                 "workers": sorted({worker for each in seen for worker in each.workers}),
                 "load": joint_load([each.load for each in live]),
                 "hot_keys": sorted((key for each in live for key in each.hot_keys), key=lambda key: -key.share),
+                "settings": (live or seen)[-1].settings,  # the newest query can have missed a request
                 "target": _common([each.target for each in live or seen]),
                 "migration": self._history.shown(),
             }
@@ -144,6 +145,11 @@ class JointService(ControlService):
         if found is None:
             raise NoQueryYet("the bins are not rebalanced: no query runs")
         return found
+
+    def put_settings(self, wanted: SettingsRequest) -> LiveSettings:
+        """See `ControlService`: of every query."""
+        found = [each.put_settings(wanted) for each in self._live()]
+        return found[-1] if found else super().put_settings(wanted)
 
     def drain(self, worker: Worker) -> Migration:
         """See `ControlService`: of every query's bins."""

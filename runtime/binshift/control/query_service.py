@@ -10,52 +10,26 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
 
 from binshift.control import models, read_model, statistics
 from binshift.control.load_answers import hot_keys_shown, hottest_of, load_shown
 from binshift.control.models import State
 from binshift.control.placement import Placement, placement_of
-from binshift.control.requests import RebalanceRequest, TargetRequest
+from binshift.control.query_protocol import RunningQuery
+from binshift.control.requests import RebalanceRequest, SettingsRequest, TargetRequest
 from binshift.control.savepoint_answers import shown
 from binshift.control.savepoints import Snapshot
 from binshift.control.services import ControlService
 from binshift.control.skew_figures import SkewFigures
 from binshift.control.translation import bins_of, migration_of, observed_of, progress_of, target_of
-from binshift.engine.dataflow import Dataflow
 from binshift.engine.migrations import Migration
 from binshift.engine.timings import EpochTimings
 from binshift.errors import DrainRefused, Fenced, NoSuchMigration
 from binshift.load import Load
 from binshift.metrics import Observed
 from binshift.model import Worker
-from binshift.savepoints.shelf import Shelf
 
 log = logging.getLogger(__name__)
-
-
-class RunningQuery(Protocol):
-    """What is used of a `binshift.spark.frontend.dataflow.StreamingQuery`, which this package must not import; names as in PySpark."""
-
-    @property
-    def dataflow(self) -> Dataflow: ...
-    @property
-    def savepoints(self) -> Shelf: ...
-    @property
-    def name(self) -> str | None: ...
-    @property
-    def id(self) -> str: ...
-    @property
-    def runId(self) -> str: ...  # noqa: N802 (PySpark's name)
-    @property
-    def isActive(self) -> bool: ...  # noqa: N802 (PySpark's name)
-    def exception(self) -> Exception | None: ...
-    def load(self, now: float, /) -> Load: ...
-    def put_target(self, *_: Any, **wanted: Any) -> Migration | None: ...
-    def rebalance(self, *_: Any, **wanted: Any) -> Migration: ...
-    def drain(self, worker: Worker, /) -> Migration: ...
-    def cancel(self, migration: int, /, *, rollback: bool) -> Migration: ...
-    def stop(self) -> None: ...
 
 
 class QueryService(ControlService):
@@ -112,6 +86,7 @@ class QueryService(ControlService):
             latency=statistics.latency(epochs, since=recent),
             load=load_shown(self._load(now, rates)),
             hot_keys=hot_keys_shown(self._dataflow.coordinator.hot_keys.named, speed),
+            settings=models.LiveSettings(max_epoch_seconds=self._query.input.requested),
             target=target_of(self._targets.target, self._targets.effective, route, moving),
             migration=self._shown(next((m for m in moving if not m.ended), moving[-1])) if moving else None,
         )
@@ -175,6 +150,10 @@ class QueryService(ControlService):
 
     def rebalance(self, wanted: RebalanceRequest) -> models.Migration:
         return self._shown(self._query.rebalance(**wanted.model_dump()))
+
+    def put_settings(self, wanted: SettingsRequest) -> models.LiveSettings:
+        self._query.input.request(wanted.max_epoch_seconds)
+        return models.LiveSettings(max_epoch_seconds=self._query.input.requested)
 
     def drain(self, worker: Worker) -> models.Migration:
         state, _ = self.state()

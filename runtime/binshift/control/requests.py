@@ -22,6 +22,7 @@ WORKER_MAX: Final = 999_999
 GENERATION_MAX: Final = 2**53 - 1
 """The largest integer that every JSON reader keeps exactly."""
 LATENCY_SECONDS_MAX: Final = 86_400.0
+MAX_EPOCH_SECONDS_MIN: Final = 0.05
 BINS_LISTED_MAX: Final = 65_536
 """Bins of one answer; more are read page by page."""
 EPOCHS_LISTED_MAX: Final = 1000
@@ -83,6 +84,17 @@ class TargetRequest(MigrationRequest):
         if twice is not None:
             raise ValueError(f"worker {twice} is named twice")
         return workers
+
+
+class SettingsRequest(Body):
+    """Settings in place of the Spark conf's, until the driver ends. What the program has set for a query itself stays."""
+
+    max_epoch_seconds: float | None = Field(
+        ge=MAX_EPOCH_SECONDS_MIN,
+        le=LATENCY_SECONDS_MAX,
+        allow_inf_nan=False,
+        description="How long an epoch should take at most, from the next one on; null: no bound.",
+    )
 
 
 class Parameters(BaseModel):

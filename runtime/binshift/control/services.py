@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from binshift.control.epoch_figures import Epochs, epochs_of
-from binshift.control.models import Bins, Dataflow, Migration, State, WorkerLoad
+from binshift.control.models import Bins, Dataflow, LiveSettings, Migration, State, WorkerLoad
 from binshift.control.placement import Placement
-from binshift.control.requests import RebalanceRequest, TargetRequest
+from binshift.control.requests import RebalanceRequest, SettingsRequest, TargetRequest
 from binshift.control.savepoints import Snapshot
 from binshift.engine.timings import EpochTimings
 from binshift.errors import DrainRefused, NoQueryYet, NoSuchMigration, NoSuchSnapshot
@@ -100,6 +100,14 @@ class ControlService:
         Raises:
             MigrationRefused: no load is known yet.
             Fenced, StorageUnavailable, NoQueryYet: this driver cannot accept it (now).
+        """
+        raise NoQueryYet(self.unready())
+
+    def put_settings(self, wanted: SettingsRequest) -> LiveSettings:
+        """Change settings while the query runs.
+
+        Raises:
+            NoQueryYet: it does not.
         """
         raise NoQueryYet(self.unready())
 

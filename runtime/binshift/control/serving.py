@@ -26,7 +26,8 @@ from prometheus_client.registry import CollectorRegistry
 from binshift.control.app import control_app, health_app
 from binshift.control.auth import Tokens
 from binshift.control.program_metrics import ProgramMetrics
-from binshift.control.query_service import QueryService, RunningQuery
+from binshift.control.query_protocol import RunningQuery
+from binshift.control.query_service import QueryService
 from binshift.control.requests import TargetRequest
 from binshift.control.server import ControlServer, bind
 from binshift.control.service_holder import ServiceHolder

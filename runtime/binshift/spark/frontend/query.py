@@ -26,6 +26,7 @@ from binshift.model import Worker
 from binshift.savepoints.planning import Source
 from binshift.savepoints.restoring import check_begin, checkpoint_id, restore
 from binshift.savepoints.shelf import Shelf
+from binshift.settings import resolve
 from binshift.spark import conf
 from binshift.spark.adoption import adopting
 from binshift.spark.adoption.adopting import Adoption
@@ -148,9 +149,9 @@ class _Parts:
         progress.publish(self.log.format.query, reports)
         # Spark runs a single batch for `once`: it must have everything.
         once = "once" in self.definition.trigger
-        max_epoch = None if once else self.definition.settings.max_epoch
+        bounds = None if once else self.definition.settings.max_epoch, resolve(self.spark.conf.getAll).max_epoch
         query_id = self.log.format.query
-        meter = InputMeter.of(self.java, self.pipeline.source, query_id, max_epoch, len(self.executors))
+        meter = InputMeter.of(self.java, self.pipeline.source, query_id, len(self.executors), *bounds)
         query = self._stream(dataflow, name, meter)
         thread = BackgroundThread(dataflow.background, jobs)
         thread.start()

@@ -37,6 +37,7 @@ public class SourceLimits extends StreamingQueryListener {
   private final Map given = new HashMap();
   private final Map bytesRead = new HashMap();
   private final Map bytesPerRow = new HashMap();
+  private volatile boolean bounded;
   private volatile MicroBatchExecution stream;
 
   /** Of the query with that id, which is about to start; first: rows of its first batch, from each source; 0: no bound. */
@@ -123,7 +124,7 @@ public class SourceLimits extends StreamingQueryListener {
 
   /** The reports of batches that have ended since the last call, and which sources can be bounded. */
   public synchronized String report(long batch) {
-    if (first > 0) { // only bounds need it
+    if (bounded) { // only bounds need it
       bytesRead.put(Long.valueOf(batch), bytes());
       if (bytesRead.size() > REPORTS_MAX) {
         bytesRead.clear();
@@ -144,9 +145,22 @@ public class SourceLimits extends StreamingQueryListener {
   public synchronized void limit(int source, long rows) {
     ReadLimit limit = limited(source, rows);
     if (limit != null) {
+      bounded = true;
       SparkDataStream from = (SparkDataStream) sources().apply(source);
       scala.collection.immutable.Map limits = stream.uniqueSources();
       stream.uniqueSources_$eq((scala.collection.immutable.Map) limits.updated(from, limit));
+    }
+  }
+
+  /** The next batches take as much as the program's own limits allow. */
+  public synchronized void release() {
+    bounded = false;
+    for (int each = 0; each < sources().length(); each++) {
+      SparkDataStream from = (SparkDataStream) sources().apply(each);
+      if (given.containsKey(from)) {
+        scala.collection.immutable.Map limits = stream.uniqueSources();
+        stream.uniqueSources_$eq((scala.collection.immutable.Map) limits.updated(from, (ReadLimit) given.get(from)));
+      }
     }
   }
 

@@ -43,7 +43,9 @@ class InputMeter:
 
     Attributes:
         limits: `SourceLimits` in the JVM.
-        max_epoch: how long an epoch should take at most, in seconds; None: no bound.
+        max_epoch: how long an epoch should take at most, in seconds; None: no bound. In force from the next epoch on.
+        fixed: the program has chosen that for this query, and no request changes it.
+        requested: how long an epoch should take at most by the Spark conf or the newest request.
         costs: of its epochs.
         loads: of the newest epochs, ascending.
         bounded: indexes of the sources that can be bounded.
@@ -52,6 +54,8 @@ class InputMeter:
 
     limits: Any
     max_epoch: float | None
+    fixed: bool = False
+    requested: float | None = None
     costs: EpochCosts = field(default_factory=EpochCosts)
     loads: deque[EpochLoad] = field(default_factory=lambda: deque(maxlen=LOADS_KEPT))
     bounded: frozenset[int] = frozenset()
@@ -59,13 +63,26 @@ class InputMeter:
     _read_at: float = 0.0
     _timings: dict[Epoch, tuple[EpochTimings, int | None]] = field(default_factory=dict)
     _set: list[int] = field(default_factory=list)
+    _limited: bool = field(init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
+    def __post_init__(self) -> None:
+        self._limited = self.max_epoch is not None
+
     @classmethod
-    def of(cls, jvm: Jvm, source: DataFrame, query: str, max_epoch: float | None, workers: int) -> InputMeter:
+    def of(
+        cls, jvm: Jvm, source: DataFrame, query: str, workers: int, max_epoch: float | None, requested: float | None
+    ) -> InputMeter:
         """Of the query with that id, which starts next: its first batch has the whole backlog and is bounded, too."""
         first = 0 if max_epoch is None else FIRST_ROWS * workers
-        return cls(jvm.bridge.sourceLimits(java_session(source.sparkSession), query, first), max_epoch)
+        limits = jvm.bridge.sourceLimits(java_session(source.sparkSession), query, first)
+        return cls(limits, max_epoch, max_epoch != requested, requested)
+
+    def request(self, max_epoch: float | None) -> None:
+        """Epochs should take so many seconds at most from now on; None: no bound. Any thread can call it."""
+        self.requested = max_epoch
+        if not self.fixed:
+            self.max_epoch = max_epoch
 
     def epoch(self, timings: EpochTimings) -> None:
         """An epoch is recorded; its thread calls this before the next one is made."""
@@ -77,8 +94,11 @@ class InputMeter:
         self.bounded = frozenset(i for i, each in enumerate(can_be_bounded) if each == "1")
         for each in reports:
             self._add(each.split("\t"))
-        if self.max_epoch is not None and self.bounded:
-            self._limit(bound_rows(self.costs, self.max_epoch, _workers(timings)), len(can_be_bounded))
+        max_epoch = self.max_epoch
+        if max_epoch is None:
+            self._release()
+        elif self.bounded:
+            self._limit(bound_rows(self.costs, max_epoch, _workers(timings)), len(can_be_bounded))
 
     def load(self, now: float) -> Load:
         """How loaded the query is; any thread can ask. ``now``: seconds since 1970."""
@@ -115,7 +135,14 @@ class InputMeter:
             self.loads.append(load)
             self.costs.add(load)
 
+    def _release(self) -> None:
+        """No bound any more, if there was one."""
+        if self._limited:
+            self.limits.release()
+            self._limited, self._set, self.bound = False, [], None
+
     def _limit(self, rows: int, sources: int) -> None:
+        self._limited = True
         recent = list(self.loads)[-RECENT:]
         came = [sum(each.rows[source] for each in recent) for source in range(sources)]
         parts = shares(rows, came, self.bounded)
