@@ -28,6 +28,7 @@ class Copies:
         seconds: that a copy takes.
         refused: why a location is refused; ``undeletable``: why files are not removed; ``failing``: why copies fail; ``locked``: `undeletable`, by name.
         occupied: what else all locations have; empty if nothing.
+        waiting_max: unfinished copies that a driver remembers; another request is answered as pending.
         removed: the names of snapshots whose files were removed; ``puts``: the names of requested ones.
     """
 
@@ -41,6 +42,7 @@ class Copies:
     failing: str = ""
     occupied: str = ""
     old: bool = False
+    waiting_max: int = 100
     removed: list[str] = field(default_factory=list)
     puts: list[str] = field(default_factory=list)
 
@@ -63,6 +65,10 @@ class Copies:
             self.removed.append(name)
             return None
         if method == "PUT":
+            if name not in known and sum("state" not in each for each in known.values()) >= self.waiting_max:
+                self.puts.append(name)
+                others = {"state": "Pending", "reason": f"{self.waiting_max} other snapshots are waiting"}
+                return {"name": name, "location": body["location"], **others}
             self._put(query, name, body["location"], known)
         if name not in known:
             raise NotThere(f"there is no snapshot {name}")

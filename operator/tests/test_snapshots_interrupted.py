@@ -22,6 +22,22 @@ def test_driver_restarts_in_the_middle() -> None:
     assert len(cluster.copies.known) == 2
 
 
+def test_too_many_wait() -> None:
+    """A snapshot for which the driver has no room yet stays pending with the reason, and is requested until it is complete."""
+    cluster = started()
+    cluster.copies.waiting_max, cluster.copies.seconds = 1, 30
+    for name in ("first", "second"):
+        cluster.request(name)
+        cluster.until(lambda name=name: cluster.phase(name) != "")  # type: ignore[misc]
+    cluster.until(lambda: cluster.phase("first") == "Copying")
+    assert cluster.phase("second") == "Pending"
+    assert condition(cluster, "second", "Complete") == ("False", "Queued")
+    assert cluster.snapshot("second")["message"] == "1 other snapshots are waiting"
+    cluster.until(lambda: cluster.phase("first") == "Complete")
+    cluster.until(lambda: cluster.phase("second") == "Complete")
+    assert cluster.names("Failed") == []
+
+
 def test_driver_restarts_unseen() -> None:
     """A driver that was replaced between two checks does not know the copy, and is requested to make it."""
     cluster = started()

@@ -170,7 +170,7 @@ def test_a_replaced_driver_leaves_it_pending(world: World) -> None:
 
 
 def test_requests_are_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The oldest that has ended is forgotten; if none has, another request is refused (I7)."""
+    """The oldest that has ended is forgotten; if none has, another request stays pending until one has, and is not remembered (I7)."""
     monkeypatch.setattr(shelf, "KEPT", 2)
     for name in ("a", "b", "c"):
         world.shelf.put(name, f"/backup/{name}")
@@ -179,8 +179,16 @@ def test_requests_are_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> 
     world.open.clear()
     for name in ("d", "e"):
         world.shelf.put(name, f"/backup/{name}")
-    with pytest.raises(SnapshotRefused, match="waiting"):
-        world.shelf.put("f", "/backup/f")
+    waiting = world.shelf.put("f", "/backup/f")
+    assert (waiting.state, waiting.why) == (
+        SavepointState.PENDING,
+        "2 other snapshots are waiting: repeat the request until some are complete",
+    )
+    assert [each.name for each in world.shelf.newest()] == ["d", "e"]
+    world.open.set()
+    world.ended("d")
+    world.shelf.put("f", "/backup/f")
+    assert world.ended("f").state is SavepointState.COMPLETE
 
 
 def test_a_bug_fails_the_request(world: World) -> None:

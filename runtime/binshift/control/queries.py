@@ -18,7 +18,7 @@ from binshift.control.load_answers import joint_load
 from binshift.control.models import Bins, Dataflow, LiveSettings, Migration, State, Target, WorkerLoad
 from binshift.control.placement import Placement
 from binshift.control.requests import RebalanceRequest, SettingsRequest, TargetRequest
-from binshift.control.savepoint_answers import joint_of
+from binshift.control.savepoint_answers import joint, joint_of
 from binshift.control.savepoints import Snapshot
 from binshift.control.services import ControlService
 from binshift.engine.timings import EpochTimings
@@ -175,9 +175,10 @@ class JointService(ControlService):
 
     def put_savepoint(self, name: str, location: str) -> Snapshot:
         """See `ControlService`: of every query, in a folder with its name. The copies begin one after the other."""
-        for query, service in self._named().items():
-            service.put_savepoint(name, place_of(location, query))
-        return self.savepoint(name)
+        parts = {
+            query: service.put_savepoint(name, place_of(location, query)) for query, service in self._named().items()
+        }
+        return joint(name, parts) or self.savepoint(name)
 
     def remove_savepoint(self, name: str, location: str | None) -> None:
         for query, service in self._named().items():

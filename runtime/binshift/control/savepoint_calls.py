@@ -46,7 +46,7 @@ def snapshots(choice: Choice, router: APIRouter) -> APIRouter:
     ) -> Snapshot:
         """Copy the checkpoint at one epoch to an empty location while the dataflow runs; the same request again changes nothing.
 
-        After a restart of the driver, the same request continues the copy, or finds it complete.
+        Repeat the request while it is pending: it is not remembered while 100 others wait. After a restart of the driver, the same request continues the copy, or finds it complete.
         """
         found = service.put_savepoint(name, wanted.location)
         unfinished = found.state in (SavepointState.PENDING, SavepointState.COPYING)

@@ -153,7 +153,7 @@ class ControlService:
         """Request a snapshot.
 
         Raises:
-            SnapshotRefused: it was requested at another location, or too many wait.
+            SnapshotRefused: it was requested at another location.
             InvalidSettings: no snapshot can be at that location.
             NoQueryYet: the query does not run.
         """

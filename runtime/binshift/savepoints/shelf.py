@@ -38,7 +38,8 @@ from binshift.savepoints.states import SavepointState
 logger = logging.getLogger(__name__)
 
 KEPT: Final = 100
-"""Requests that are remembered; older ones are forgotten when they have ended."""
+"""Requests that are remembered; older ones are forgotten when they have ended. While all of these wait, another one is answered as pending,
+and not remembered: it has to be repeated."""
 STOP_SECONDS_MAX: Final = 25.0
 """How long a removal waits for the running copy: one part of each file that it copies."""
 ANSWER_SECONDS: Final = 1.0
@@ -68,10 +69,10 @@ class Shelf:
         self._closed = False
 
     def put(self, name: str, location: str) -> Requested:
-        """Request a savepoint; a repeated request changes nothing.
+        """Request a savepoint; a repeated request changes nothing. One that is pending has to be repeated: it can be one too many.
 
         Raises:
-            SnapshotRefused: it was requested at another location, or too many are.
+            SnapshotRefused: it was requested at another location.
             InvalidSettings: no savepoint can be at that location.
             NoQueryYet: the query has ended.
         """
@@ -166,7 +167,9 @@ class Shelf:
             while len(self._requests) >= KEPT:
                 old = next((each for each in self._requests.values() if each.ended), None)
                 if old is None:
-                    raise SnapshotRefused(f"{KEPT} snapshots are waiting: repeat the request when some are complete")
+                    wanted.reason = f"{KEPT} other snapshots are waiting: repeat the request until some are complete"
+                    wanted.checked.set()
+                    return wanted
                 del self._requests[old.name]
             self._requests[wanted.name] = wanted
             if self._thread is not None:

@@ -99,7 +99,8 @@ def await_complete(
             show(text_of(found))
             due = clock() + SHOWN_SECONDS
         pause(POLL_SECONDS)
-        found = control.snapshot(name)
+        waits = found.state is SavepointState.PENDING  # a request that is one too many has to be repeated
+        found = control.put_snapshot(name, place) if waits else control.snapshot(name)
     return found
 
 
