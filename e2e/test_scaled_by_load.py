@@ -30,8 +30,8 @@ MOVE_SECONDS = 10.0
 """Of few small bins, on a node that is busy with the start of pods."""
 
 
-def stepped(scene: Stage) -> Dataflow:
-    """A dataflow in mode Auto, with one executor at first; and what feeds it."""
+def stepped(scene: Stage, mode: str = "Auto") -> Dataflow:
+    """A dataflow in this mode of autoscaling, with one executor at first; and what feeds it."""
     scene.cluster.image(IMAGE, FOLDER)
     claim, made = minimal.objects(scene.cluster.storage_class, bins=64, replicas=1)
     made["spec"] |= {
@@ -42,7 +42,7 @@ def stepped(scene: Stage) -> Dataflow:
             "args": ["/checkpoint/input", "/checkpoint/results", str(ROW_MILLISECONDS)],
         },
         "autoscaling": {
-            "mode": "Auto",
+            "mode": mode,
             "maxReplicas": EXECUTORS,
             "latencyTarget": "2s",
             "scaleDown": {"stabilization": f"{STABILIZATION_SECONDS:g}s"},
@@ -120,7 +120,7 @@ def test_a_step_of_the_load(scaling: Dataflow, scene: Stage, story: Story) -> No
     assert scaling.object["spec"]["replicas"] == 1
     assert scaling.object["metadata"]["generation"] == 1
     set_rate(scene.kube, 0)
-    judged = until("every row", 120, lambda: _complete(scene.kube), every=3)
+    judged = until("every row", 120, lambda: complete(scene.kube), every=3)
     waits = [wait for _, wait in judged["waits"]]
     story.note(
         f"{LOW} to {HIGH} rows/s: {decisions} decisions, {EXECUTORS} executors after {grown:.0f} s, pods started in "
@@ -144,7 +144,7 @@ def _time(text: str) -> float:
     return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%SZ"))
 
 
-def _complete(kube: Kube) -> dict[str, Any] | None:
+def complete(kube: Kube) -> dict[str, Any] | None:
     """What the judge finds, once no row is missing."""
     found: dict[str, Any] = json.loads(
         inside(kube, "python", "/scripts/judge_stepped.py", "/data/input", "/data/results")

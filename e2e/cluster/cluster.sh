@@ -12,6 +12,7 @@
 #   cluster.sh volumes             make released volumes anew, empty
 #   cluster.sh end NAME            end one process of the control plane; `up` starts it again
 #   cluster.sh tool NAME...        build helm, promtool or prometheus, and say where it is; takes no node, nor root
+#   cluster.sh keda                download KEDA's definition of ScaledObjects, and say where it is; takes Go and nothing else
 #   cluster.sh status | env        what runs; shell lines that set KUBECONFIG and PATH
 #
 # Needs root, Debian's packages, Go, and the Go module proxy for the first build (ten minutes of two cores). Everything is
@@ -29,14 +30,14 @@ done
 # A function, so that all of it has been read before any of it runs: this file may be edited meanwhile.
 main() {
     case "${1:-}" in
-        up | down | wipe | status | volumes | remove | tool) "$@" ;;
+        up | down | wipe | status | volumes | remove | tool | keda) "$@" ;;
         image) shift; build_and_load "$@" ;;
         build) shift; build_only "$@" ;;
         load-built) load_built "${2:?which image?}" ;;
         load) load "${2:?which file?}" ;;
         end) end "${2:?which process?}" ;;
         env) printf 'export KUBECONFIG=%q PATH=%q:$PATH\n' "$HOME_DIR/kubeconfig" "$BIN" ;;
-        *) sed -n '2,16p' "${BASH_SOURCE[0]}"; exit 2 ;;
+        *) sed -n '2,17p' "${BASH_SOURCE[0]}"; exit 2 ;;
     esac
     exit
 }

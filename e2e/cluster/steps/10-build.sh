@@ -78,6 +78,13 @@ tool() {
     done
 }
 
+# KEDA itself is not built: its definition is what manifests are held against.
+keda() {
+    local module=github.com/kedacore/keda/v2
+    need_go
+    cd "$HERE/source/keda" && go mod download "$module" && echo "$(go list -m -f '{{.Dir}}' "$module")/config/crd/bases/keda.sh_scaledobjects.yaml"
+}
+
 build() {
     need_go " to build Kubernetes, or a cluster given by KUBECONFIG"
     timed packages install_debian_packages
