@@ -37,7 +37,9 @@ def test_the_manifests_are_valid(module_scene: Stage) -> None:
             if isinstance(each, dict):
                 kube("create", "--dry-run=server", "--validate=strict", "--filename", "-", stdin=json.dumps(each))
         wrong = MANIFESTS["ScaledObject"] | {"spec": MANIFESTS["ScaledObject"]["spec"] | {"minReplicas": 1}}
-        refused = kube.refused("create", "--dry-run=server", "--validate=strict", "--filename", "-", stdin=json.dumps(wrong))
+        refused = kube.refused(
+            "create", "--dry-run=server", "--validate=strict", "--filename", "-", stdin=json.dumps(wrong)
+        )
         assert "minReplicas" in refused
     finally:
         kube("delete", "--filename", definition, "--ignore-not-found")

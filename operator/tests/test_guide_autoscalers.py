@@ -44,7 +44,9 @@ def test_both_read_the_gauge() -> None:
     assert metric["external"]["target"] == {"type": "AverageValue", "averageValue": "1"}
     assert selected(trigger["metadata"]["query"]) == [(GAUGE, LABELS)]
     assert selected(RULE["seriesQuery"]) == [(GAUGE, LABELS)]
-    query = RULE["metricsQuery"].replace("<<.Series>>", GAUGE).replace("<<.LabelMatchers>>", 'namespace="a",dataflow="b"')
+    query = (
+        RULE["metricsQuery"].replace("<<.Series>>", GAUGE).replace("<<.LabelMatchers>>", 'namespace="a",dataflow="b"')
+    )
     assert selected(query) == [(GAUGE, LABELS)]
     assert trigger["metadata"]["threshold"] == "1"
     monitors = (ROOT / "charts" / "binshift" / "templates" / "podmonitors.yaml").read_text(encoding="utf-8")

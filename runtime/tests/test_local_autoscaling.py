@@ -79,8 +79,17 @@ def run(tmp_path: Path) -> Iterator[RunDirectory]:
 def stepped(run: RunDirectory, rebalance: Callable[[Any], Any], *, at: float) -> Decision | None:
     """A decision for the skewed load; ``rebalance``: what the control API does about a request."""
     control: Any = SimpleNamespace(rebalance=rebalance)
-    facts = {"owner": "local", "generation": 1, "strategy": "Fluid", "batch_size": 1, "pre_copy": True}
-    target = Target(**facts, workers=[0, 1, 2, 3], latency_target_seconds=None, effective_workers=[], settled=True)
+    target = Target(
+        owner="local",
+        generation=1,
+        workers=[0, 1, 2, 3],
+        strategy="Fluid",
+        batch_size=1,
+        pre_copy=True,
+        latency_target_seconds=None,
+        effective_workers=[0, 1, 2, 3],
+        settled=True,
+    )
     load = load_shown(SKEWED).model_copy(update={"at": at, "epochs_measured": int(at)})
     scaling = Autoscaling(Autoscaler(Policy(1, 8)), run, lambda: control)
     return scaling.step(Dataflow(state=State.RUNNING, load=load, target=target))
@@ -89,7 +98,12 @@ def stepped(run: RunDirectory, rebalance: Callable[[Any], Any], *, at: float) ->
 def test_skew_leads_to_a_rebalance(run: RunDirectory) -> None:
     """It is requested of the control API, and the number of workers stays."""
     requested: list[Any] = []
-    decision = stepped(run, lambda wanted: requested.append(wanted) or object(), at=100.0)
+
+    def accept(wanted: Any) -> Any:
+        requested.append(wanted)
+        return wanted
+
+    decision = stepped(run, accept, at=100.0)
     assert decision is not None
     assert decision.message.startswith("4 workers share the bins by load: 170,000 rows/s keep 3.4 busy")
     assert len(requested) == 1

@@ -50,7 +50,7 @@ def answer(path: str, selector: str) -> dict[str, Any] | None:
 class Handler(BaseHTTPRequestHandler):
     """Answers the API server."""
 
-    def do_GET(self) -> None:  # noqa: N802 (its name in the base class)
+    def do_GET(self) -> None:
         """One object, or that there is none."""
         url = urllib.parse.urlsplit(self.path)
         found = answer(url.path.rstrip("/"), urllib.parse.parse_qs(url.query).get("labelSelector", [""])[0])

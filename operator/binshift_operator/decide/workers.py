@@ -85,8 +85,9 @@ def run(situation: Situation) -> Step:
 def _settings(situation: Situation) -> tuple[PutSettings, ...]:
     """Change the settings of the running driver where they differ from the spec's; a driver that reports none gets them when it starts."""
     runtime, wanted = situation.running, situation.dataflow.settings
-    known = runtime is not None and runtime.settings is not None
-    return (PutSettings(wanted),) if known and runtime.settings != wanted else ()
+    if runtime is None or runtime.settings is None or runtime.settings == wanted:
+        return ()
+    return (PutSettings(wanted),)
 
 
 def _replacements(situation: Situation, planned: Plan, step: RescaleStep) -> tuple[DeletePod, ...]:

@@ -62,6 +62,44 @@ def test_a_query_without_a_bound_takes_everything(session: SparkSession, tmp_pat
     query.stop()
 
 
+def test_a_bound_changes_while_the_query_runs(session: SparkSession, tmp_path: Path) -> None:
+    """A query that began without a bound gets one, by which it works off a backlog, and loses it again; every row is counted once."""
+    totals: dict[int, int] = {}
+    written = 0
+
+    def add(files: int) -> None:
+        nonlocal written
+        rows = session.range(written * ROWS_A_FILE, (written + files) * ROWS_A_FILE, 1, files)
+        rows.select("id", (F.col("id") % 5000).alias("key")).write.mode("append").parquet(str(tmp_path / "in"))
+        written += files
+
+    def largest_of(files: int) -> int:
+        before = query.epoch
+        add(files)
+        query.processAllAvailable()
+        add(1)  # what an epoch has read is known with the next one
+        query.processAllAvailable()
+        return max(each.total for each in query.input.loads if each.epoch > before)
+
+    add(1)
+    frame = session.readStream.schema("id long, key long").parquet(str(tmp_path / "in"))
+    query = counted(frame, tmp_path, totals)
+    query.processAllAvailable()
+    assert query.input.bound is None
+    query.input.request(MAX_EPOCH)
+    add(1)
+    query.processAllAvailable()
+    assert query.input.bound is not None
+    assert largest_of(FILES) < FILES * ROWS_A_FILE / 4, "an epoch took a large part of the backlog"
+    query.input.request(None)
+    add(1)
+    query.processAllAvailable()
+    assert query.input.bound is None
+    assert largest_of(FILES) >= FILES * ROWS_A_FILE / 4, "epochs are still bounded"
+    query.stop()
+    assert totals == dict.fromkeys(range(5000), written * ROWS_A_FILE // 5000)
+
+
 @pytest.mark.parametrize("trigger", ["availableNow", "once"])
 def test_a_query_that_ends_by_itself_has_everything(trigger: str, session: SparkSession, tmp_path: Path) -> None:
     """In bounded epochs, or in the one batch that Spark runs for `once`."""
