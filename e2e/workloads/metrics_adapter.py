@@ -16,6 +16,7 @@ from workloads.minimal import NAME, SAFE, SAFE_POD, WATCHER
 ADAPTER = "metrics-adapter"
 API_SERVICE = "v1beta1.external.metrics.k8s.io"
 PORT = 6443
+LABELS = {"app": ADAPTER}
 
 
 def certificate(kube: Kube, folder: Path) -> tuple[str, str]:
@@ -29,10 +30,8 @@ def certificate(kube: Kube, folder: Path) -> tuple[str, str]:
     return encoded[0], encoded[1]
 
 
-def objects(kube: Kube, image: str, metric: str, folder: Path) -> list[dict[str, Any]]:
-    """All that it takes; the scripts are the watcher's."""
-    cert, key = certificate(kube, folder)
-    labels = {"app": ADAPTER}
+def pod(kube: Kube, image: str, metric: str) -> dict[str, Any]:
+    """The server; its scripts are the watcher's."""
     arguments = [kube.namespace, NAME, metric, "/tls/tls.crt", "/tls/tls.key"]
     container = {
         "name": "adapter",
@@ -42,41 +41,40 @@ def objects(kube: Kube, image: str, metric: str, folder: Path) -> list[dict[str,
         "readinessProbe": {"tcpSocket": {"port": PORT}, "periodSeconds": 2},
         "volumeMounts": [{"name": "scripts", "mountPath": "/scripts"}, {"name": "tls", "mountPath": "/tls"}],
     }
+    scripts = {"name": "scripts", "configMap": {"name": WATCHER}}
     spec = {
         "containers": [container],
-        "volumes": [
-            {"name": "scripts", "configMap": {"name": WATCHER}},
-            {"name": "tls", "secret": {"secretName": ADAPTER}},
-        ],
+        "volumes": [scripts, {"name": "tls", "secret": {"secretName": ADAPTER}}],
         "securityContext": SAFE_POD,
         "automountServiceAccountToken": False,
         "terminationGracePeriodSeconds": 1,
     }
-    group, version = API_SERVICE.split(".", 1)[1], API_SERVICE.split(".", 1)[0]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": ADAPTER, "labels": LABELS}, "spec": spec}
+
+
+def registration(kube: Kube, authority: str) -> dict[str, Any]:
+    """The API service."""
+    version, _, group = API_SERVICE.partition(".")
     service = {"namespace": kube.namespace, "name": ADAPTER, "port": PORT}
-    priorities = {"groupPriorityMinimum": 100, "versionPriority": 100}
-    registration = {"group": group, "version": version, "service": service, "caBundle": cert, **priorities}
+    spec = {"group": group, "version": version, "service": service, "caBundle": authority}
+    return {
+        "apiVersion": "apiregistration.k8s.io/v1",
+        "kind": "APIService",
+        "metadata": {"name": API_SERVICE},
+        "spec": spec | {"groupPriorityMinimum": 100, "versionPriority": 100},
+    }
+
+
+def objects(kube: Kube, image: str, metric: str, folder: Path) -> list[dict[str, Any]]:
+    """All that it takes; ``folder``: for the certificate."""
+    cert, key = certificate(kube, folder)
+    secret = {"type": "kubernetes.io/tls", "data": {"tls.crt": cert, "tls.key": key}}
+    service = {"selector": LABELS, "ports": [{"port": PORT}]}
     return [
-        {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {"name": ADAPTER},
-            "type": "kubernetes.io/tls",
-            "data": {"tls.crt": cert, "tls.key": key},
-        },
-        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": ADAPTER, "labels": labels}, "spec": spec},
-        {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": {"name": ADAPTER},
-            "spec": {"selector": labels, "ports": [{"port": PORT}]},
-        },
-        {
-            "apiVersion": "apiregistration.k8s.io/v1",
-            "kind": "APIService",
-            "metadata": {"name": API_SERVICE},
-            "spec": registration,
-        },
+        {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": ADAPTER}, **secret},
+        pod(kube, image, metric),
+        {"apiVersion": "v1", "kind": "Service", "metadata": {"name": ADAPTER}, "spec": service},
+        registration(kube, cert),
     ]
 
 

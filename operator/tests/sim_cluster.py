@@ -14,8 +14,9 @@ from crd_cases import BASE
 from prometheus_client.registry import CollectorRegistry
 from sim_checks import assert_may_go, assert_read_first, problems
 from sim_control import SimControl
-from sim_runtime import Log, Query, settings_of
+from sim_runtime import Log, Query
 from sim_server import Crash, SimServer, stamp
+from sim_settings import settings_of
 
 from binshift_operator.actor import Actor
 from binshift_operator.children import RenderContext, hash_keys, read_keys
@@ -235,8 +236,7 @@ class SimCluster:
             query = self.queries.setdefault(uid, Query(self.log, uid, keys, settings=settings_of(self.server.objects)))
             if meta.get("ending", 0) > 1:
                 query.state = "Stopped"  # SIGTERM is a stop in order, once the epoch is finished
-            query.failing = self.failing
-            query.ending = self.ending
+            query.failing, query.ending = self.failing, self.ending
             before = self.log.epoch
             query.tick(self._registered(keys))
             self.log.committed_at = stamp(self.now) if self.log.epoch > before else self.log.committed_at

@@ -7,13 +7,10 @@ Bins are counted, not kept: worker -> how many. An epoch needs an executor for e
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from binshift.settings import resolve
 from binshift_operator.errors import Changed, NotThere, Unreachable
-from binshift_operator.model.specification import MAX_EPOCH_CONF
 
 BINS = 16
 STEP = 6
@@ -52,13 +49,6 @@ class Log:
     def settled(self) -> bool:
         """Whether bins are where the target wants them."""
         return self.target is not None and {w: n for w, n in self.route.items() if n} == self.wanted()
-
-
-def settings_of(objects: Mapping[tuple[str, str, str], Mapping[str, Any]]) -> dict[str, Any]:
-    """The settings of a driver that starts now, by the configuration that is mounted."""
-    texts = [each["data"]["spark-defaults.conf"] for (kind, _, _), each in objects.items() if kind == "ConfigMap"]
-    lines = [line.partition(" ") for text in texts for line in text.splitlines()]
-    return {"maxEpochSeconds": resolve({key: value for key, _, value in lines if key == MAX_EPOCH_CONF}).max_epoch}
 
 
 @dataclass

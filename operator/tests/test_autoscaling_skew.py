@@ -46,7 +46,7 @@ def test_rebalances_before_growing() -> None:
 
 
 def test_grows_if_a_rebalance_does_not_help() -> None:
-    """A refused one included: as soon as enough epochs have shown that the load needs more executors all the same."""
+    """A refused one included: as soon as enough epochs have shown that the load needs more executors nevertheless."""
     cluster = uneven()
     query(cluster).unmeasured = True
     cluster.until(lambda: query(cluster).rebalances == 1)

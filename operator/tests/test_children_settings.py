@@ -11,7 +11,8 @@ from sim_runtime import Query
 from test_reconcile_convergence import start_cluster
 
 from binshift_operator.children.spark_conf import spark_conf
-from binshift_operator.model.specification import MAX_EPOCH_CONF, Dataflow, parse
+from binshift_operator.model.driver_settings import MAX_EPOCH_CONF
+from binshift_operator.model.specification import Dataflow, parse
 
 
 def dataflow(**edits: object) -> Dataflow:
@@ -32,7 +33,7 @@ def conf(value: str) -> dict[str, Any]:
 
 
 def test_the_longest_epoch_is_in_seconds() -> None:
-    """The runtime gets it as a setting; without it, none. A key of sparkConf takes precedence, as ever."""
+    """The runtime gets it as a setting; without it, none. A key of sparkConf takes precedence, as all of them do."""
     assert spark_conf(dataflow(maxEpoch="1m30s"))[MAX_EPOCH_CONF] == "90.0s"
     assert MAX_EPOCH_CONF not in spark_conf(dataflow())
     both = dataflow(maxEpoch="1s", **conf("500ms"))

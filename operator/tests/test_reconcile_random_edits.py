@@ -22,9 +22,10 @@ from spec_edits import LEFT_OUT, PLACES, Edit, Place, edits, valid
 from binshift.errors import BinshiftError
 from binshift_operator.children import RenderContext
 from binshift_operator.children.metadata import Manifest
+from binshift_operator.model.driver_settings import MAX_EPOCH_CONF
 from binshift_operator.model.names import ANNOTATION_DATAFLOW, ANNOTATION_SPEC, Child
 from binshift_operator.model.snapshot_spec import RestoreFrom
-from binshift_operator.model.specification import MAX_EPOCH_CONF, parse
+from binshift_operator.model.specification import parse
 
 SPECS = {"claim": BASE["spec"], "s3": changed(S3)["spec"]}
 FIXED = {("bins",), ("checkpoint", "location"), ("checkpoint", "claimName"), ("checkpoint", "path")}

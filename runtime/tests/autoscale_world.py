@@ -43,7 +43,7 @@ class World:
         per_row: cost of a row, by the number of workers.
         skew: the busiest worker's part over the mean.
         balanced: what that becomes once the bins are shared by load, as measured; None: it is not measured.
-        stubborn: whether a rebalance changes nothing all the same.
+        stubborn: whether a rebalance changes nothing nevertheless.
         hottest: the share of the rows that one bin gets; it has a worker of its own as soon as there are enough.
         knows_backlog: whether the source does.
         noise: relative, of an epoch's duration.

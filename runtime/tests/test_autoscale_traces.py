@@ -157,7 +157,7 @@ def test_a_rebalance_that_does_not_help_is_followed_by_a_growth() -> None:
 
 
 def test_skew_that_recurs_does_not_flap() -> None:
-    """Keys that get hot again and again lead to a rebalance in five minutes at most, and in between to workers that stay."""
+    """Keys that repeatedly get hot lead to a rebalance in five minutes at most, and in between to workers that stay."""
     trace: Trace = noisy(lambda now: SHORT, 0.2)
     world = World(trace, Policy(4, 16), workers=4, skew=UNEVEN, balanced=EVEN)
     for _ in range(2 * 60):

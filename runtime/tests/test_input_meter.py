@@ -109,7 +109,7 @@ def test_a_bound_is_released_before_the_first_epoch() -> None:
 
 
 def test_the_program_knows_better() -> None:
-    """A query whose program has chosen a bound keeps it; what was requested is known all the same."""
+    """A query whose program has chosen a bound keeps it; what was requested is known nevertheless."""
     limits = Limits()
     meter = InputMeter(limits, 1.0, fixed=True)
     meter.request(5.0)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from binshift_operator.model.driver_settings import DriverSettings
 from binshift_operator.model.names import Child
-from binshift_operator.model.specification import DriverSettings
 from binshift_operator.model.status import Explanation
 
 

@@ -11,9 +11,9 @@ from enum import StrEnum
 from typing import Final
 
 from binshift.load import Load
+from binshift_operator.model.driver_settings import DriverSettings
 from binshift_operator.model.names import Child
 from binshift_operator.model.snapshot_spec import RestoreProblem
-from binshift_operator.model.specification import DriverSettings
 from binshift_operator.model.status import HotKey, MigrationStatus
 
 REVISIONS: Final = 1_000_000
@@ -96,8 +96,7 @@ class Pod:
     """One pod of the dataflow.
 
     Attributes:
-        slot: its ordinal.
-        deleting_since: when its deletion was requested, None if it was not; ``grace_seconds``: of that deletion.
+        slot: its ordinal; ``deleting_since``: when its deletion was requested, None if it was not; ``grace_seconds``: of that deletion.
         finalizers: of other controllers; ``node_lost``: whether it was deleted for a taint of its node, as that of an unreachable one.
         spec_hash, dataflow_hash, keys_hash: the restart class, its dataflow class, and the Secret that it was created for.
         state, message: its problem, and the message of the scheduler, the kubelet or the container; ``ready``: by the kubelet.
@@ -229,14 +228,12 @@ class ObservedState:
 
     Attributes:
         now: seconds since 1970; ``keys_hash``: the fingerprint of the Secret, None if it does not exist or lacks a key.
-        runtime: None if the control API does not answer.
-        unreachable: the address that was requested, and why it does not.
+        runtime: None if the control API does not answer; ``unreachable``: the address that was requested, and why it does not.
         claim: see `ClaimState`; ``claim_kind``: its access modes and storage class; ``restore_problem``: see `RestoreProblem`.
         credentials_missing, account_missing: the Secret for the object store, and the user's ServiceAccount, that do not exist.
         refusals: the error of each write that was rejected, or keeps failing, by its name.
         render_error, unrenderable: why some children cannot be rendered from the spec (empty if all can), and which.
-        missing_pods: StatefulSets with too few pods.
-        operator_version: of this operator; ``operator_namespace``: its namespace.
+        missing_pods: StatefulSets with too few pods; ``operator_version``: of this operator; ``operator_namespace``: its namespace.
         rivals: the message about two operators that overwrite each other's children; empty if there are none.
     """
 

@@ -16,20 +16,16 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from binshift.errors import InvalidSettings
-from binshift.settings import resolve
 from binshift_operator.model.autoscaling import Autoscaling, parse_autoscaling
+from binshift_operator.model.driver_settings import DEFAULT_SETTINGS, DriverSettings, parse_settings, without_settings
 from binshift_operator.model.names import ANNOTATION_PAUSED, DataflowKey
-from binshift_operator.model.quantities import duration, seconds_of
+from binshift_operator.model.quantities import seconds_of
 from binshift_operator.model.snapshot_spec import RestoreFrom, SnapshotSchedule, parse_restore_from, parse_schedule
 
 LIVE: Final = frozenset(
     {"replicas", "autoscaling", "maxEpoch", "migration", "rebalance", "suspend", "maxSurge", "snapshots", "restoreFrom"}
 )
 """Fields of the spec, at any depth, whose edits need no restart; that of the last one is the start with an empty checkpoint."""
-
-MAX_EPOCH_CONF: Final = "spark.binshift.maxEpoch"
-"""A key of `sparkConf` that is live, too; it takes precedence over `maxEpoch`, as every key does."""
 
 DEFAULTS: Final[Mapping[str, Any]] = {
     "imagePullPolicy": "IfNotPresent",
@@ -75,17 +71,6 @@ class MigrationPolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class DriverSettings:
-    """Settings of a driver that change while it runs; durations in seconds.
-
-    Attributes:
-        max_epoch_seconds: how long an epoch should take at most; None: no bound.
-    """
-
-    max_epoch_seconds: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Checkpoint:
     """The place of the state: a location in an object store, or a claim and a path on it."""
 
@@ -123,7 +108,7 @@ class Dataflow:
     replicas: int = 0
     autoscaling: Autoscaling | None = None
     migration: MigrationPolicy = MigrationPolicy()
-    settings: DriverSettings = DriverSettings()
+    settings: DriverSettings = DEFAULT_SETTINGS
     checkpoint: Checkpoint = Checkpoint()
     restore_from: RestoreFrom | None = None
     snapshots: SnapshotSchedule | None = None
@@ -188,7 +173,7 @@ def parse(manifest: Mapping[str, Any]) -> Dataflow:
         suspend=bool(spec.get("suspend", False)),
         autoscaling=parse_autoscaling(spec.get("autoscaling") or {}, migration.latency_target_seconds),
         migration=migration,
-        settings=_settings(spec),
+        settings=parse_settings(spec),
         checkpoint=Checkpoint(kept.get("location"), kept.get("credentialsSecret"), kept.get("claimName"), path),
         restore_from=parse_restore_from(kept.get("restoreFrom")),
         snapshots=parse_schedule(spec.get("snapshots")),
@@ -216,16 +201,6 @@ def _is_paused(meta: Mapping[str, Any]) -> bool:
     return (meta.get("annotations") or {}).get(ANNOTATION_PAUSED) == "true"
 
 
-def _settings(spec: Mapping[str, Any]) -> DriverSettings:
-    conf = spec.get("sparkConf") or {}
-    if MAX_EPOCH_CONF in conf:
-        try:
-            return DriverSettings(resolve({MAX_EPOCH_CONF: str(conf[MAX_EPOCH_CONF])}).max_epoch)
-        except InvalidSettings as error:
-            raise ValueError(f"sparkConf: {error}") from error
-    return DriverSettings(duration(spec["maxEpoch"]) if "maxEpoch" in spec else None)
-
-
 def _migration(given: Mapping[str, Any]) -> MigrationPolicy:
     usual = MigrationPolicy()
     return MigrationPolicy(
@@ -247,10 +222,9 @@ def restart_hash(spec: Mapping[str, Any]) -> str:
     >>> restart_hash(written) == restart_hash(written | {"restartNonce": 1})
     False
     """
-    conf = spec.get("sparkConf")
-    if isinstance(conf, Mapping) and MAX_EPOCH_CONF in conf:
-        spec = {**spec, "sparkConf": {key: each for key, each in conf.items() if key != MAX_EPOCH_CONF}}
-    return hashlib.sha256(json.dumps(_written(spec, DEFAULTS), sort_keys=True).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(_written(without_settings(spec), DEFAULTS), sort_keys=True).encode()).hexdigest()[
+        :16
+    ]
 
 
 def _written(value: Any, default: Any) -> Any:

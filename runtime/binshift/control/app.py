@@ -58,6 +58,7 @@ def control_app(holder: ServiceHolder, tokens: Tokens, registry: CollectorRegist
         app.include_router(reads(choice, prefix))
         app.include_router(series(choice, prefix))
         app.include_router(writes(choice, prefix))
+        app.include_router(running(choice, prefix))
         app.include_router(snapshots(choice, _guarded(prefix)))
     app.add_middleware(Guard, tokens=tokens)
     return app
@@ -191,11 +192,6 @@ def writes(choice: Choice, prefix: str = "") -> APIRouter:
         """Share the bins among the same workers by their present load. Below 1.05 times the mean load nothing moves."""
         return _accepted(service.rebalance(wanted or RebalanceRequest()), response)
 
-    @router.put("/settings", responses=documented(*_BAD_BODY))
-    def settings(wanted: requests.SettingsRequest, service: ControlService = chosen) -> models.LiveSettings:
-        """Change settings while the query runs."""
-        return service.put_settings(wanted)
-
     @router.delete("/migrations/{id}", status_code=202, responses=documented(HTTPStatus.NOT_FOUND))
     def cancel(
         id: MigrationPath,
@@ -210,6 +206,18 @@ def writes(choice: Choice, prefix: str = "") -> APIRouter:
     def drain(worker: WorkerPath, response: Response, service: ControlService = chosen) -> models.Accepted:
         """Move everything off a worker, as its pod is about to go."""
         return _accepted(service.drain(Worker(worker)), response)
+
+    return router
+
+
+def running(choice: Choice, prefix: str = "") -> APIRouter:
+    """How the chosen query runs, and for how long."""
+    router, chosen = _guarded(prefix), Depends(choice.service)
+
+    @router.put("/settings", responses=documented(*_BAD_BODY))
+    def settings(wanted: requests.SettingsRequest, service: ControlService = chosen) -> models.LiveSettings:
+        """Change settings while the query runs."""
+        return service.put_settings(wanted)
 
     @router.post("/stop", status_code=202)
     def stop(service: ControlService = chosen) -> models.Dataflow:

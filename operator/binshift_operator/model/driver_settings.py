@@ -1,0 +1,51 @@
+"""The settings of a driver that change while it runs: in the spec, in `sparkConf`, and as the driver reports them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from binshift.errors import InvalidSettings
+from binshift.settings import resolve
+from binshift_operator.model.quantities import duration
+
+MAX_EPOCH_CONF: Final = "spark.binshift.maxEpoch"
+"""A key of `sparkConf` that is live, too; it takes precedence over `maxEpoch`, as every key does."""
+
+
+@dataclass(frozen=True, slots=True)
+class DriverSettings:
+    """Settings of a driver that change while it runs; durations in seconds.
+
+    Attributes:
+        max_epoch_seconds: how long an epoch should take at most; None: no bound.
+    """
+
+    max_epoch_seconds: float | None = None
+
+
+DEFAULT_SETTINGS: Final = DriverSettings()
+
+
+def parse_settings(spec: Mapping[str, Any]) -> DriverSettings:
+    """The settings of a spec.
+
+    Raises:
+        ValueError: one is invalid.
+    """
+    conf = spec.get("sparkConf") or {}
+    if MAX_EPOCH_CONF not in conf:
+        return DriverSettings(duration(spec["maxEpoch"]) if "maxEpoch" in spec else None)
+    try:
+        return DriverSettings(resolve({MAX_EPOCH_CONF: str(conf[MAX_EPOCH_CONF])}).max_epoch)
+    except InvalidSettings as error:
+        raise ValueError(f"sparkConf: {error}") from error
+
+
+def without_settings(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The spec without the live keys of its `sparkConf`."""
+    conf = spec.get("sparkConf")
+    if not isinstance(conf, Mapping) or MAX_EPOCH_CONF not in conf:
+        return spec
+    return {**spec, "sparkConf": {key: each for key, each in conf.items() if key != MAX_EPOCH_CONF}}
