@@ -61,7 +61,7 @@ HELM: Mapping[str, set[str]] = {
     "test": set(),
 }
 OTHERS = {
-    *("cm", "deployment", "events", "nodes", "pdb", "pod", "pods", "pvc", "resourcequota"),
+    *("cm", "deployment", "events", "hpa", "nodes", "pdb", "pod", "pods", "pvc", "resourcequota"),
     *("secret", "secrets", "sts", "svc"),
 }
 CONTAINERS = {names.DRIVER, names.MASTER, names.WORKER}

@@ -79,7 +79,8 @@ def test_a_bound_changes_while_the_query_runs(session: SparkSession, tmp_path: P
         query.processAllAvailable()
         add(1)  # what an epoch has read is known with the next one
         query.processAllAvailable()
-        return max(each.total for each in query.input.loads if each.epoch > before)
+        rows: list[int] = [each.total for each in query.input.loads if each.epoch > before]
+        return max(rows)
 
     add(1)
     frame = session.readStream.schema("id long, key long").parquet(str(tmp_path / "in"))
