@@ -12,6 +12,7 @@ from crd_cases import BASE
 from binshift_operator import driver_client
 from binshift_operator.driver_client import DriverClient, parse_runtime
 from binshift_operator.errors import Changed, Forbidden, Invalid, NotThere, Unreachable
+from binshift_operator.model.driver_settings import DriverSettings
 from binshift_operator.model.observed import RunState
 from binshift_operator.model.snapshots import ObservedSnapshot, SnapshotPhase
 from binshift_operator.model.specification import parse
@@ -54,6 +55,30 @@ def test_target_is_sent_whole(monkeypatch: pytest.MonkeyPatch) -> None:
         "latencyTargetSeconds": 1.0,
     }
     assert "secret-token" not in repr(control)
+
+
+def test_other_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rebalance, and settings; null is no bound."""
+    driver = FakeDriver(monkeypatch, {})
+    control = DriverClient("http://driver:7400", "secret-token")
+    control.rebalance()
+    for seconds in (2.5, None):
+        control.put_settings(DriverSettings(seconds))
+    sent = [(each.method, each.url.path, json.loads(each.content)) for each in driver.requests]
+    assert sent == [
+        ("POST", "/v1/rebalance", {}),
+        ("PUT", "/v1/settings", {"maxEpochSeconds": 2.5}),
+        ("PUT", "/v1/settings", {"maxEpochSeconds": None}),
+    ]
+
+
+def test_settings_are_read() -> None:
+    """A driver without them is an older one."""
+    answer = {"state": "Running"}
+    assert parse_runtime(answer).settings is None
+    for seconds in (2.5, None):
+        settings = {"maxEpochSeconds": seconds}
+        assert parse_runtime({**answer, "settings": settings}).settings == DriverSettings(seconds)
 
 
 SNAPSHOT = {
