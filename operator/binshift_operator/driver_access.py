@@ -8,15 +8,18 @@ from dataclasses import dataclass
 from binshift_operator.children import compare, read_keys
 from binshift_operator.children.metadata import selector_text
 from binshift_operator.driver_client import DriverClient
+from binshift_operator.driver_tls import Access, read_trust
 from binshift_operator.kube import Kube
 from binshift_operator.model.names import CONTROL_TOKEN, DRIVER, Child, DataflowKey
-from binshift_operator.model.observed import ChildState
+from binshift_operator.model.observed import ChildState, Pod
+from binshift_operator.pod_state import parse_pod
 
 Address = Callable[[DataflowKey, str], str | None]
 """The URL of a control API, from the dataflow's key and the IP of the driver's pod; None while there is none."""
 NO_TOKEN = "there is no token for it"
 NO_POD = "there is no driver's pod"
 NO_ADDRESS = "its pod has no address yet"
+NO_TRUST = "the Secret {} has no ca.crt, by which its certificate could be checked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +29,12 @@ class DriverAccess:
     Attributes:
         kube: the API server.
         address: see `Address`.
-        connect: makes the client of a control API, from its URL and token.
+        connect: makes the client of a control API, from its URL and token, and what its certificate is accepted by if it has one.
     """
 
     kube: Kube
     address: Address
-    connect: Callable[[str, str], DriverClient] = DriverClient
+    connect: Callable[..., DriverClient] = DriverClient
 
     def client(self, key: DataflowKey) -> DriverClient | str:
         """The client of the driver's control API, or the reason for which there is none.
@@ -47,9 +50,17 @@ class DriverAccess:
         keys = read_keys(secret) if ours and secret is not None else None
         if keys is None:
             return NO_TOKEN
-        return self.client_at(key, keys[CONTROL_TOKEN], str((pods[0].get("status") or {}).get("podIP") or ""))
+        pod = parse_pod(pods[0], 0.0)
+        trust = read_trust(self.kube, key, pod.tls_secret) if pod.tls_secret else None
+        return self.client_at(key, Access(keys[CONTROL_TOKEN], trust), pod)
 
-    def client_at(self, key: DataflowKey, token: str, ip: str) -> DriverClient | str:
-        """The client of the control API in the driver's pod with this IP, or the reason for which there is none."""
-        address = self.address(key, ip)
-        return NO_ADDRESS if address is None else self.connect(address, token)
+    def client_at(self, key: DataflowKey, access: Access, driver: Pod) -> DriverClient | str:
+        """The client of the control API in a driver's pod, or the reason for which there is none."""
+        address, trust = self.address(key, driver.ip), access.trust
+        if address is None:
+            return NO_ADDRESS
+        if not driver.tls_secret:
+            return self.connect(address, access.token)
+        if trust is None or trust.secret != driver.tls_secret or not trust.authority:
+            return NO_TRUST.format(driver.tls_secret)
+        return self.connect(address.replace("http://", "https://", 1), access.token, trust)

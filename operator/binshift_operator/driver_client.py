@@ -17,6 +17,7 @@ from urllib.parse import quote, urlencode
 import httpx2
 
 from binshift.load import KEY_CHARACTERS_MAX, load_of_answer
+from binshift_operator.driver_tls import Trust
 from binshift_operator.errors import TimedOut, Unreachable, error_of
 from binshift_operator.model.driver_settings import DriverSettings
 from binshift_operator.model.observed import ObservedRuntime, ObservedTarget, RunningEpoch, RunState
@@ -39,18 +40,22 @@ VERSION_CHARACTERS_MAX: Final = 64
 Parsed = TypeVar("Parsed")
 
 
-def make_client() -> httpx2.Client:
+def make_client(trust: Trust | None = None) -> httpx2.Client:
     """A client for one request; it uses no proxy, as the driver is in the same cluster."""
     timeout = httpx2.Timeout(SECONDS_MAX, connect=CONNECT_SECONDS_MAX)
-    return httpx2.Client(timeout=timeout, trust_env=False, verify=TLS)
+    return httpx2.Client(timeout=timeout, trust_env=False, verify=TLS if trust is None else trust.context())
 
 
 @dataclass(frozen=True, slots=True)
 class DriverClient:
-    """The control API at ``url``; ``token`` authorises, and is never shown. Each call raises `OperatorError`."""
+    """The control API at ``url``; ``token`` authorises, and is never shown; ``trust``: by what its certificate is accepted, if it has one.
+
+    Each call raises `OperatorError`.
+    """
 
     url: str
     token: str = field(repr=False)
+    trust: Trust | None = None
 
     def dataflow(self) -> ObservedRuntime:
         """The state of the whole dataflow."""
@@ -101,15 +106,20 @@ class DriverClient:
 
     def _request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         headers = {"Authorization": f"Bearer {self.token}", "Accept-Encoding": "identity"}
+        named = {} if self.trust is None else {"sni_hostname": self.trust.server_name}
         try:
-            with make_client() as client, client.stream(method, self.url + path, json=body, headers=headers) as answer:
+            with (
+                make_client(self.trust) as client,
+                client.stream(method, self.url + path, json=body, headers=headers, extensions=named) as answer,
+            ):
                 content = _read(answer)
             if answer.is_success:
                 return json.loads(content) if content else None
         except httpx2.TimeoutException as error:
             raise TimedOut(str(error) or type(error).__name__) from error
         except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
-            raise Unreachable(str(error) or type(error).__name__) from error
+            refused = "" if self.trust is None else self.trust.refusal(error)
+            raise Unreachable(refused or str(error) or type(error).__name__) from error
         raise error_of(answer.status_code, _message(content) or f"the driver answered {answer.status_code}")
 
 

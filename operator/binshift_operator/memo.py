@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from binshift_operator.decide.autoscaling import ScalingMemory
+from binshift_operator.driver_tls import Access
+from binshift_operator.model.apply_attempt import ApplyAttempt
 from binshift_operator.model.names import Child
-from binshift_operator.model.observed import ApplyAttempt, ClaimState, ObservedState
+from binshift_operator.model.observed import ClaimState, ObservedState
 from binshift_operator.model.specification import Dataflow
 
 TRANSIENT_FAILURES_MAX: Final = 5
@@ -31,13 +33,13 @@ class CachedObservation:
     Attributes:
         generation: of the dataflow that was observed.
         observed: the state; its ``now`` is when the observation began.
-        token: for the control API; None if there was none. The API's address is not cached: another pod may have it now.
+        access: to the control API; None if there was none. The API's address is not cached: another pod may have it now.
         secrets_hash: see `Dataflow`.
     """
 
     generation: int
     observed: ObservedState
-    token: str | None = field(repr=False)
+    access: Access | None
     secrets_hash: str = ""
 
     def is_valid(self, dataflow: Dataflow, now: float, seconds_max: float) -> bool:
@@ -49,17 +51,18 @@ class CachedObservation:
         return {pod.uid for pod in self.observed.pods} == {pod.uid for pod in observed.pods}
 
 
-def cache(dataflow: Dataflow, observed: ObservedState, token: str | None) -> CachedObservation | None:
+def cache(dataflow: Dataflow, observed: ObservedState, access: Access | None) -> CachedObservation | None:
     """The cache entry of a settled dataflow; None if there is a problem that a user may fix at any moment."""
     problem = (
         observed.claim is not ClaimState.FINE
         or observed.credentials_missing
+        or observed.certificate_problem
         or observed.render_error
         or observed.missing_pods
         or observed.rivals
         or observed.restore_problem
     )
-    return None if problem else CachedObservation(dataflow.generation, observed, token, dataflow.secrets_hash)
+    return None if problem else CachedObservation(dataflow.generation, observed, access, dataflow.secrets_hash)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from binshift_operator.children.metadata import Manifest
 from binshift_operator.claims import observe_claim
 from binshift_operator.driver_access import NO_POD, NO_TOKEN, Address, DriverAccess
 from binshift_operator.driver_client import DriverClient
+from binshift_operator.driver_tls import Access, observe_certificate
 from binshift_operator.errors import Forbidden, OperatorError, TimedOut, Unreachable
 from binshift_operator.kube import Kube, Object
 from binshift_operator.memo import CONTROL_BACKOFF_SECONDS, CachedObservation, ControlBackoff, Memo
@@ -50,7 +51,7 @@ class Observation:
         state: for the decision.
         manifests: of the children as rendered; without the Secret's fingerprint there are no StatefulSets.
         driver_client: of the control API; None if it has no address or token.
-        token: of the control API; None if the Secret does not exist.
+        access: to the control API; None if the Secret with its token does not exist.
         complete: whether everything was read just now; actions require it.
     """
 
@@ -58,7 +59,7 @@ class Observation:
     state: ObservedState
     manifests: Mapping[Child, Manifest] = field(repr=False)
     driver_client: DriverClient | None
-    token: str | None = field(default=None, repr=False)
+    access: Access | None = None
     complete: bool = True
 
 
@@ -67,11 +68,9 @@ class Observer:
     """Observes dataflows.
 
     Attributes:
-        kube: the API server.
-        address: see `driver_access.Address`.
+        kube, address, connect: see `DriverAccess`.
         render_context: see `children.RenderContext`.
         clock: seconds since 1970.
-        connect: makes the client of a control API, from its URL and token.
         operator: see `Actor`; ``going``: the taints by which a node is about to go, by its name.
     """
 
@@ -79,7 +78,7 @@ class Observer:
     address: Address
     render_context: RenderContext
     clock: Callable[[], float]
-    connect: Callable[[str, str], DriverClient] = DriverClient
+    connect: Callable[..., DriverClient] = DriverClient
     operator: str = ""
     going: Callable[[str], Taints] = lambda node: ()
 
@@ -103,8 +102,10 @@ class Observer:
             for child, found in live.items()
         }
         children |= dict.fromkeys(left_alone(dataflow), ObservedChild(ChildState.CURRENT))
-        pods, token = self._pods(key, now), keys[CONTROL_TOKEN] if keys is not None else None
-        client, runtime, error = self._runtime(key, token, pods, memo, now)
+        pods = self._pods(key, now)
+        certificate_problem, trust = observe_certificate(self.kube, dataflow, pods)
+        access = None if keys is None else Access(keys[CONTROL_TOKEN], trust)
+        client, runtime, error = self._runtime(key, access, pods, memo, now)
         credentials, account = dataflow.checkpoint.credentials_secret, dataflow.service_account
         claim, claim_kind = observe_claim(self.kube, dataflow)
         state = ObservedState(
@@ -118,6 +119,7 @@ class Observer:
             claim_kind=claim_kind,
             credentials_missing=None if self._exists("Secret", key, credentials) else credentials,
             account_missing=None if self._exists("ServiceAccount", key, account) else account,
+            certificate_problem=certificate_problem,
             restore_problem=restore_problem,
             refusals=memo.refusals,
             render_error=next(iter(errors.values()), ""),
@@ -127,7 +129,7 @@ class Observer:
             operator_version=__version__,
             operator_namespace=self.render_context.namespace,
         )
-        return Observation(dataflow, state, manifests, client, token)
+        return Observation(dataflow, state, manifests, client, access)
 
     def observe_pods(self, dataflow: Dataflow, last: CachedObservation, memo: Memo) -> Observation:
         """Observe the pods and the runtime; everything else is as last observed.
@@ -138,14 +140,14 @@ class Observer:
         now = self.clock()
         dataflow = replace(dataflow, secrets_hash=last.secrets_hash)
         pods = self._pods(dataflow.key, now)
-        client, runtime, error = self._runtime(dataflow.key, last.token, pods, memo, now)
+        client, runtime, error = self._runtime(dataflow.key, last.access, pods, memo, now)
         children = {
             child: replace(found, retry_due=is_retry_due(found.state, memo.applied.get(child), now))
             for child, found in last.observed.children.items()
         }
         state = replace(last.observed, now=now, children=children, pods=pods, runtime=runtime, unreachable=error)
         state = replace(state, refusals=memo.refusals)
-        return Observation(dataflow, state, {}, client, last.token, complete=False)
+        return Observation(dataflow, state, {}, client, last.access, complete=False)
 
     def observe_runtime(self, last: Observation, memo: Memo) -> Observation:
         """Observe the runtime alone, at the address of pods that were observed a moment ago."""
@@ -156,15 +158,15 @@ class Observer:
         return replace(last, state=replace(last.state, now=now, runtime=runtime, unreachable=error), complete=False)
 
     def _runtime(
-        self, key: DataflowKey, token: str | None, pods: tuple[Pod, ...], memo: Memo, now: float
+        self, key: DataflowKey, access: Access | None, pods: tuple[Pod, ...], memo: Memo, now: float
     ) -> tuple[DriverClient | None, ObservedRuntime | None, str]:
         """The client of the control API, and its response or the reason for which there is none."""
         driver = next((pod for pod in pods if pod.is_driver), None)
-        if token is None:
+        if access is None:
             return None, None, NO_TOKEN
         if driver is None:
             return None, None, NO_POD
-        client = DriverAccess(self.kube, self.address, self.connect).client_at(key, token, driver.ip)
+        client = DriverAccess(self.kube, self.address, self.connect).client_at(key, access, driver)
         if isinstance(client, str):
             return None, None, client
         return client, *_request(client, driver, memo, now)

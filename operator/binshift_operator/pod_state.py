@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from binshift.encryption import SECRET_ANNOTATION
 from binshift_operator.model import names
 from binshift_operator.model.messages import truncate
 from binshift_operator.model.node_taints import Taints, reason_to_leave
@@ -46,6 +47,7 @@ def parse_pod(found: Mapping[str, Any], now: float, going: Callable[[str], Taint
         spec_hash=annotations.get(names.ANNOTATION_SPEC, ""),
         dataflow_hash=annotations.get(names.ANNOTATION_DATAFLOW, ""),
         keys_hash=annotations.get(names.ANNOTATION_KEYS, ""),
+        tls_secret=annotations.get(SECRET_ANNOTATION, ""),
         ready=(conditions.get("Ready") or {}).get("status") == "True",
         state=state,
         message=truncate(message, 900),

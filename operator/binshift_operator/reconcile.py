@@ -145,7 +145,9 @@ class Reconciler:
                 return observation, decision
         observation = self.observer.observe(dataflow, memo)
         decision = self._decide_on(observation, before, memo)
-        memo.cached = cache(observation.dataflow, observation.state, observation.token) if decision.is_settled else None
+        memo.cached = (
+            cache(observation.dataflow, observation.state, observation.access) if decision.is_settled else None
+        )
         return observation, decision
 
     def _decide_on(self, observation: Observation, before: Status, memo: Memo) -> Decision:

@@ -34,6 +34,38 @@ DURATIONS: Final = (
 )
 """Refused when a dataflow is created."""
 
+ENCRYPTION: Final = (
+    Case("encryption without a certificate", {"spec.encryption": {}}, "secretName", schema=True),
+    Case(
+        "encryption by a Secret that cannot be", {"spec.encryption": {"secretName": "A b"}}, "secretName", schema=True
+    ),
+    Case(
+        "encryption",
+        {"spec.encryption": {"secretName": "clicks-tls"}, "spec.sparkConf": {"spark.ui.retainedJobs": "9"}},
+    ),
+    Case(
+        "encryption by a weaker cipher",
+        {
+            "spec.encryption": {"secretName": "a"},
+            "spec.sparkConf": {"spark.network.crypto.cipher": "AES/CTR/NoPadding"},
+        },
+        "encryption sets these keys",
+    ),
+    Case("Spark's own encryption alone", {"spec.sparkConf": {"spark.network.crypto.enabled": "true"}}),
+    Case("a port of Spark's UI", {"spec.sparkConf": {"spark.ui.port": "80"}}, "this key is set by"),
+)
+"""Likewise; some are accepted."""
+
+MIGRATED: Final = {
+    "strategy": "Batched",
+    "batchSize": 8,
+    "preCopy": False,
+    "latencyTarget": "500ms",
+    "timeout": "1h30m",
+    "onTimeout": "Rollback",
+}
+"""Every field of a policy for migrations."""
+
 AUTOSCALED: Final = {
     "mode": "Auto",
     "minReplicas": 2,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from typing import Any, Final
 
-from crd_case import AUTOSCALED, AUTOSCALING, DURATIONS, SCHEDULE, SNAPSHOTS, Case
+from crd_case import AUTOSCALED, AUTOSCALING, DURATIONS, ENCRYPTION, MIGRATED, SCHEDULE, SNAPSHOTS, Case
 
 BASE: Final[dict[str, Any]] = {
     "apiVersion": "binshift.dev/v1alpha1",
@@ -58,14 +58,8 @@ FULL = {
         "restoreFrom": {"location": "s3://backups/clicks/1"},
     },
     "spec.snapshots": SCHEDULE,
-    "spec.migration": {
-        "strategy": "Batched",
-        "batchSize": 8,
-        "preCopy": False,
-        "latencyTarget": "500ms",
-        "timeout": "1h30m",
-        "onTimeout": "Rollback",
-    },
+    "spec.migration": MIGRATED,
+    "spec.encryption": {"secretName": "clicks-tls"},
     "spec.suspend": True,
     "spec.maxEpoch": "2s",
     "spec.standbyReplicas": 1,
@@ -76,6 +70,7 @@ FULL = {
     "spec.serviceAccountName": "streams",
     "spec.sparkConf": {"spark.sql.shuffle.partitions": "8"},
     "spec.driver": {
+        "sparkUI": True,
         "resources": {"limits": {"cpu": 1, "memory": "2Gi"}},
         "masterResources": {"limits": {"memory": "1Gi"}},
         "pod": {"nodeSelector": {"zone": "a"}, "securityContext": {"runAsNonRoot": True, "fsGroup": 0}},
@@ -146,6 +141,7 @@ CREATED: Final = [
     Case("a batch of no bins", {"spec.migration": {"batchSize": 0}}, "batchSize", schema=True),
     *DURATIONS,
     *AUTOSCALING,
+    *ENCRYPTION,
     *SNAPSHOTS,
     Case("an unknown end of a time-out", {"spec.migration": {"onTimeout": "Panic"}}, "onTimeout", schema=True),
     Case("a name of 41 characters", {"metadata.name": "a" * 41}, "at most 40 characters"),

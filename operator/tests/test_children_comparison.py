@@ -13,8 +13,9 @@ from test_children_rendering import all_of, dataflow, live_object
 
 from binshift_operator.children import compare, next_attempt, with_applied_hash
 from binshift_operator.children.comparison import AGAIN_SECONDS_MAX, FORGET_SECONDS, applied_hash, is_as_rendered
+from binshift_operator.model.apply_attempt import ApplyAttempt
 from binshift_operator.model.names import Child
-from binshift_operator.model.observed import ApplyAttempt, ChildState, ObservedChild
+from binshift_operator.model.observed import ChildState, ObservedChild
 
 EMPTY = {
     "spec.application.env": [{"name": "A", "value": ""}],

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import secrets
 import signal
 import sys
 import time
@@ -21,6 +22,7 @@ from typing import Self
 import psutil
 
 from binshift import cds
+from binshift.encryption import SECRET_VARIABLE, SPARK_CONF
 from binshift.errors import InvalidSettings
 from binshift.hosting.processes import ChildProcess
 from binshift.java import QUICK_TO_START, java_home
@@ -50,6 +52,7 @@ class LocalCluster:
         workers: how many worker processes to start at first.
         cores: task slots per worker; two at least, as background jobs need one of their own; standing tasks need a third.
         memory: each executor's JVM heap, in Spark's notation.
+        encrypted: whether its processes authenticate each other, and encrypt what they send and what they write to disks.
     """
 
     directory: Path
@@ -57,6 +60,8 @@ class LocalCluster:
     cores: int = 3
     memory: str = "600m"
     port: int = 0
+    encrypted: bool = False
+    _secret: str = field(default_factory=secrets.token_hex, init=False, repr=False)
     _master: ChildProcess | None = field(default=None, init=False)
     _workers: dict[Worker, ChildProcess] = field(default_factory=dict, init=False)
 
@@ -154,7 +159,13 @@ class LocalCluster:
             "spark.driver.bindAddress": MASTER_HOST,
             "spark.executor.cores": str(self.cores),
             "spark.executor.memory": self.memory,
+            **(SPARK_CONF if self.encrypted else {}),
         }
+
+    @property
+    def secret_environment(self) -> dict[str, str]:
+        """What the environment of a program on this cluster needs; empty unless it is encrypted."""
+        return {SECRET_VARIABLE: self._secret} if self.encrypted else {}
 
     def _spawn(self, main: str, arguments: Sequence[str], log: Path, environment: dict[str, str]) -> ChildProcess:
         import pyspark
@@ -162,7 +173,8 @@ class LocalCluster:
         home = Path(pyspark.__file__).parent
         base = {"SPARK_HOME": str(home), "SPARK_DAEMON_MEMORY": "256m", "SPARK_NO_DAEMONIZE": "1"}
         base |= {"JAVA_HOME": java_home(), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": MASTER_HOST}
-        base |= cds.daemon_environment(DAEMON_OPTIONS)
+        secured = [f"-D{key}={value}" for key, value in SPARK_CONF.items()] if self.encrypted else []
+        base |= cds.daemon_environment(" ".join([DAEMON_OPTIONS, *secured])) | self.secret_environment
         with log.open("ab") as out:
             command = ["sh", "-c", GUARD, "guard", str(home / "bin" / "spark-class"), main, *arguments]
             return ChildProcess(command, os.environ | base | environment, output=out)

@@ -9,6 +9,7 @@
 | 7077 | master | master | driver, workers |
 | 7079 | master status | master, on loopback only | the driver in the same pod |
 | 7078 | worker | worker | master, kubelet |
+| 4040 | Spark's UI | driver's Spark, if it is enabled, on loopback only | `kubectl port-forward` |
 | 7413 | executor blocks | executors | executors, driver, kubelet |
 
 Fixed, as a port that Spark chose would be closed by the network policy. Pure: the operator reads it, too.
@@ -41,6 +42,7 @@ class Ports:
     master_status: int = 7079
     worker: int = 7078
     executor_blocks: int = 7413
+    spark_ui: int = 4040
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Ports:

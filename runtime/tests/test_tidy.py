@@ -27,9 +27,9 @@ FILE_LINES_KEPT = 250
 FUNCTION_LINES_MAX = 40
 
 PURE = {
-    *("autoscale", "backoff", "binset", "epoch_costs", "errors", "hotkeys", "invariants", "load", "migration", "model"),
-    *("pacing", "planner", "replicas", "rescale", "routing", "setting_values", "settings", "memory", "ports"),
-    *("seating", "skew", "strategies", "worker_need", "decide", "status"),
+    *("autoscale", "backoff", "binset", "encryption", "epoch_costs", "errors", "hotkeys", "invariants", "load"),
+    *("migration", "model", "pacing", "planner", "replicas", "rescale", "routing", "setting_values", "settings"),
+    *("memory", "ports", "seating", "skew", "strategies", "worker_need", "decide", "status"),
 }
 """Modules (or packages) that only compute; the last two are the operator's."""
 PURE_IMPORTS = {"numpy", *sys.stdlib_module_names} - {

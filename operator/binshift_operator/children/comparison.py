@@ -18,8 +18,9 @@ from typing import Any, Final, NamedTuple
 
 from binshift.backoff import backoff_seconds
 from binshift_operator.children.metadata import Manifest
+from binshift_operator.model.apply_attempt import ApplyAttempt
 from binshift_operator.model.names import GROUP, KIND, Child, DataflowKey
-from binshift_operator.model.observed import ApplyAttempt, ChildState, ObservedChild
+from binshift_operator.model.observed import ChildState, ObservedChild
 from binshift_operator.model.quantities import quantity
 
 ANNOTATION_APPLIED = f"{GROUP}/applied-hash"

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
+from binshift.encryption import AUTHORITY, AUTHORITY_VARIABLE, TLS_VARIABLE
 from binshift_operator.children.metadata import PORTS
 from binshift_operator.children.spark_conf import (
     STATE_DIRECTORY,
@@ -25,6 +26,7 @@ from binshift_operator.model.specification import Dataflow
 
 Variable: TypeAlias = Mapping[str, Any]
 CONF_DIRECTORY = "/etc/binshift/spark"
+TLS_DIRECTORY = "/etc/binshift/tls"
 GRACE_SECONDS = 120
 """The default for an executor to be drained."""
 DRIVER_GRACE_SECONDS = 60
@@ -46,6 +48,8 @@ def driver_env(dataflow: Dataflow) -> list[Variable]:
         "BINSHIFT_CHECKPOINT": checkpoint_directory(dataflow),
         "BINSHIFT_OWNER": key.uid,
         "BINSHIFT_STOP_SECONDS": str(grace_seconds(dataflow, "driver") - ENDING_SECONDS),
+        **({"BINSHIFT_SPARK_UI": "true"} if dataflow.section("driver").get("sparkUI") else {}),
+        **({TLS_VARIABLE: TLS_DIRECTORY} if dataflow.tls_secret else {}),
     }
     return _variables(ours, _given(dataflow, "application"), _given(dataflow, "driver"))
 
@@ -62,7 +66,7 @@ def worker_env(dataflow: Dataflow) -> list[Variable]:
     ours = {
         **_common(key, key.executor),
         "BINSHIFT_MASTER": f"spark://{key.driver_host}:{PORTS.master}",
-        "BINSHIFT_CONTROL_URL": f"http://{key.driver_host}:{PORTS.control}",
+        **_control_url(dataflow),
         "BINSHIFT_DRAIN_TOKEN": _secret(key, names.DRAIN_TOKEN),
         "BINSHIFT_DRAIN_SECONDS": str(grace_seconds(dataflow, "executor") - ENDING_SECONDS),
         "BINSHIFT_EXECUTOR_MEMORY": executor_memory(dataflow),
@@ -71,6 +75,15 @@ def worker_env(dataflow: Dataflow) -> list[Variable]:
         "SPARK_LOCAL_DIRS": f"{STATE_DIRECTORY}/spark",
     }
     return _variables(ours, _given(dataflow, "application"), _given(dataflow, "executor"))
+
+
+def _control_url(dataflow: Dataflow) -> Mapping[str, str]:
+    """By what an executor calls the control API. A certificate has one name, the Service's; without one, no service has to be resolved."""
+    key = dataflow.key
+    if not dataflow.tls_secret:
+        return {"BINSHIFT_CONTROL_URL": f"http://{key.driver_host}:{PORTS.control}"}
+    url = f"https://{key.control_host}:{PORTS.control}"
+    return {"BINSHIFT_CONTROL_URL": url, AUTHORITY_VARIABLE: f"{TLS_DIRECTORY}/{AUTHORITY}"}
 
 
 def grace_seconds(dataflow: Dataflow, component: str) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from binshift import __version__
+from binshift.encryption import AUTHORITY, CERTIFICATE, KEY, SECRET_ANNOTATION
 from binshift_operator.children import environment, restricted
 from binshift_operator.children.metadata import PORTS, Manifest, labels, selector
 from binshift_operator.children.spark_conf import STATE_DIRECTORY, master_resources
@@ -36,6 +37,7 @@ TEMPORARY = "binshift-tmp"
 STATE = "binshift-state"
 CONF = "binshift-conf"
 CLAIM = "binshift-checkpoint"
+TLS = "binshift-tls"
 
 
 def driver_pod(dataflow: Dataflow, keys_hash: str, security: Mapping[str, Any] = USER) -> Manifest:
@@ -52,9 +54,9 @@ def driver_pod(dataflow: Dataflow, keys_hash: str, security: Mapping[str, Any] =
             _port("driver-rpc", PORTS.driver),
             _port("driver-blocks", PORTS.driver_blocks),
         ],
-        "startupProbe": _http("/healthz", period=2, failures=90),
-        "livenessProbe": _http("/healthz", period=10, failures=12),
-        "readinessProbe": _http("/readyz", period=5, failures=3),
+        "startupProbe": _http(dataflow, "/healthz", period=2, failures=90),
+        "livenessProbe": _http(dataflow, "/healthz", period=10, failures=12),
+        "readinessProbe": _http(dataflow, "/readyz", period=5, failures=3),
     }
     master = {
         **_container(dataflow, MASTER, ["python", "-m", "binshift.hosting.pod.master"], MASTER_STATE, with_user=False),
@@ -103,6 +105,8 @@ def _container(
         {"name": state, "mountPath": STATE_DIRECTORY},
         {"name": TEMPORARY, "mountPath": "/tmp", "subPath": name},
     ]
+    if with_user and dataflow.tls_secret:
+        mounts.append({"name": TLS, "mountPath": environment.TLS_DIRECTORY, "readOnly": True})
     if with_user and dataflow.checkpoint.claim is not None:
         mounts.append({"name": CLAIM, "mountPath": CLAIM_DIRECTORY})
     sources = environment.env_from(dataflow) if with_user else []
@@ -137,6 +141,11 @@ def _template(
         {"name": TEMPORARY, "emptyDir": {"sizeLimit": str(user.get("tmpSizeLimit") or TMP_SIZE)}},
         {"name": CONF, "configMap": {"name": dataflow.key.child(Child.SPARK_CONF)}},
     ]
+    if dataflow.tls_secret:
+        # The driver's key is in no other pod.
+        files = (CERTIFICATE, KEY) if component == DRIVER else (AUTHORITY,)
+        items = [{"key": each, "path": each} for each in files]
+        volumes.append({"name": TLS, "secret": {"secretName": dataflow.tls_secret, "items": items}})
     if dataflow.checkpoint.claim is not None:
         volumes.append({"name": CLAIM, "persistentVolumeClaim": {"claimName": dataflow.checkpoint.claim}})
     local = ",".join(each["name"] for each in volumes if "emptyDir" in each)
@@ -184,6 +193,7 @@ def _metadata(dataflow: Dataflow, component: str, keys_hash: str, local: str) ->
             names.ANNOTATION_SPEC: dataflow.pod_hash,
             names.ANNOTATION_DATAFLOW: dataflow_hash(dataflow),
             names.ANNOTATION_KEYS: keys_hash,
+            **({SECRET_ANNOTATION: dataflow.tls_secret} if dataflow.tls_secret and component == DRIVER else {}),
         },
     }
 
@@ -211,9 +221,10 @@ def _port(name: str, number: int) -> Manifest:
     return {"name": name, "containerPort": number, "protocol": "TCP"}
 
 
-def _http(path: str, period: int, failures: int) -> Manifest:
+def _http(dataflow: Dataflow, path: str, period: int, failures: int) -> Manifest:
+    secured = {"scheme": "HTTPS"} if dataflow.tls_secret else {}
     return {
-        "httpGet": {"path": path, "port": "health"},
+        "httpGet": {"path": path, "port": "health", **secured},
         "periodSeconds": period,
         "timeoutSeconds": 5,
         "failureThreshold": failures,

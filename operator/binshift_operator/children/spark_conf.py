@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from binshift import memory
+from binshift.encryption import SPARK_CONF
 from binshift_operator.model.locations import checkpoint_directory, hadoop_url
 from binshift_operator.model.quantities import duration, quantity
 from binshift_operator.model.resources import limit_or_request, resources
@@ -102,7 +103,8 @@ def spark_conf(dataflow: Dataflow) -> dict[str, str]:
     if dataflow.restore_from is not None and dataflow.restore_from.location:
         ours["spark.binshift.restoreFrom"] = hadoop_url(dataflow.restore_from.location)
     sizes = {name: ours[name] for name in ("spark.driver.memory", "spark.executor.memory")}
-    return {**ours, **dataflow.section("sparkConf"), **sizes}
+    encryption = SPARK_CONF if dataflow.tls_secret else {}
+    return {**ours, **dataflow.section("sparkConf"), **sizes, **encryption}
 
 
 def format_properties(found: Mapping[str, str]) -> str:

@@ -224,7 +224,7 @@ def _checkpoint_problem(situation: Situation) -> Problem | None:
             DegradedReason.CREDENTIALS_MISSING,
             f"there is no Secret {observed.credentials_missing} (checkpoint.credentialsSecret): create it",
         )
-    return None
+    return (DegradedReason.CERTIFICATE_MISSING, observed.certificate_problem) if observed.certificate_problem else None
 
 
 def _service_account_problem(observed: ObservedState) -> Problem | None:

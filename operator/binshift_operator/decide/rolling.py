@@ -157,8 +157,8 @@ def _is_given_up(situation: Situation, runtime: ObservedRuntime) -> bool:
 def can_return(situation: Situation) -> bool:
     """Whether an executor that is deleted now would return on the new template, as far as is known."""
     observed = situation.observed
-    missing = observed.account_missing or observed.credentials_missing or observed.claim is ClaimState.ABSENT
-    return not missing and stopping.is_template_current(observed)
+    missing = observed.account_missing or observed.credentials_missing or observed.certificate_problem
+    return not missing and observed.claim is not ClaimState.ABSENT and stopping.is_template_current(observed)
 
 
 def progress(situation: Situation, planned: Plan, *, settled: bool) -> RolloutStatus | None:

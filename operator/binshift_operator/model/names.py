@@ -111,6 +111,15 @@ class DataflowKey:
         """The host name of the driver's pod within the namespace."""
         return f"{self.driver}-0.{self.driver}"
 
+    @property
+    def control_host(self) -> str:
+        """The host name of the driver's control API within the cluster, which its certificate is for.
+
+        >>> DataflowKey("ns", "clicks", "u").control_host
+        'clicks-driver.ns.svc'
+        """
+        return f"{self.driver}.{self.namespace}.svc"
+
     def child(self, which: Child) -> str:
         """The name of a child.
 

@@ -38,21 +38,6 @@ class ChildState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ApplyAttempt:
-    """The last application of a child: the hash of the manifest, how often it was changed afterwards, and when it was applied."""
-
-    manifest_hash: str
-    attempts: int
-    at: float
-    max_unavailable: int = 0
-    """The number requested of a disruption budget; 0 for others."""
-    overwritten: int = 0
-    """How often another operator had replaced it."""
-    rival: str = ""
-    """The name of that operator."""
-
-
-@dataclass(frozen=True, slots=True)
 class ObservedChild:
     """A child, or its absence. Numbers are 0, and texts empty, where they do not apply."""
 
@@ -99,6 +84,7 @@ class Pod:
         slot: its ordinal; ``deleting_since``: when its deletion was requested, None if it was not; ``grace_seconds``: of that deletion.
         finalizers: of other controllers; ``node_lost``: whether it was deleted for a taint of its node, as that of an unreachable one.
         spec_hash, dataflow_hash, keys_hash: the restart class, its dataflow class, and the Secret that it was created for.
+        tls_secret: the Secret with a driver's certificate; empty if it speaks plain HTTP.
         state, message: its problem, and the message of the scheduler, the kubelet or the container; ``ready``: by the kubelet.
         state_since, created_at: None if unknown; ``ip``, ``node``: empty while it has none.
         leaves: why it is to leave its node, which is about to go; empty if it stays.
@@ -115,6 +101,7 @@ class Pod:
     spec_hash: str = ""
     dataflow_hash: str = ""
     keys_hash: str = ""
+    tls_secret: str = ""
     ready: bool = False
     state: PodState = PodState.FINE
     message: str = ""
@@ -231,6 +218,7 @@ class ObservedState:
         runtime: None if the control API does not answer; ``unreachable``: the address that was requested, and why it does not.
         claim: see `ClaimState`; ``claim_kind``: its access modes and storage class; ``restore_problem``: see `RestoreProblem`.
         credentials_missing, account_missing: the Secret for the object store, and the user's ServiceAccount, that do not exist.
+        certificate_problem: why the Secret with the driver's certificate cannot be used; empty if it can.
         refusals: the error of each write that was rejected, or keeps failing, by its name.
         render_error, unrenderable: why some children cannot be rendered from the spec (empty if all can), and which.
         missing_pods: StatefulSets with too few pods; ``operator_version``: of this operator; ``operator_namespace``: its namespace.
@@ -247,6 +235,7 @@ class ObservedState:
     claim_kind: str = ""
     credentials_missing: str | None = None
     account_missing: str | None = None
+    certificate_problem: str = ""
     restore_problem: RestoreProblem | None = None
     refusals: Mapping[str, str] = field(default_factory=dict)
     render_error: str = ""

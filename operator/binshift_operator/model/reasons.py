@@ -77,6 +77,7 @@ class DegradedReason(StrEnum):
     CHECKPOINT_NOT_FOUND = "CheckpointNotFound"
     CHECKPOINT_NOT_SHARED = "CheckpointNotShared"
     CREDENTIALS_MISSING = "CredentialsMissing"
+    CERTIFICATE_MISSING = "CertificateMissing"
     SERVICE_ACCOUNT_NOT_FOUND = "ServiceAccountNotFound"
     SNAPSHOT_UNUSABLE = "SnapshotUnusable"
     SECRET_LOST = "SecretLost"

@@ -34,6 +34,7 @@ DEFAULTS: Final[Mapping[str, Any]] = {
     "driver": {
         "resources": {"requests": {"cpu": "500m", "memory": "1536Mi"}, "limits": {"memory": "1536Mi"}},
         "masterResources": {"requests": {"cpu": "50m", "memory": "384Mi"}, "limits": {"memory": "512Mi"}},
+        "sparkUI": False,
     },
     "executor": {"resources": {"requests": {"cpu": "500m", "memory": "2Gi"}, "limits": {"memory": "2Gi"}}},
 }
@@ -135,6 +136,11 @@ class Dataflow:
     def restarts_on_secret_change(self) -> bool:
         """Whether it restarts when a referenced Secret changes."""
         return self.raw.get("restartOn") == SECRET_CHANGE
+
+    @property
+    def tls_secret(self) -> str | None:
+        """The Secret with the driver's certificate; None if its traffic is not encrypted."""
+        return self.section("encryption").get("secretName")
 
 
 def read(manifest: Mapping[str, Any]) -> Dataflow:

@@ -10,7 +10,9 @@ import asyncio
 import contextlib
 import errno
 import socket
+import ssl
 import threading
+from pathlib import Path
 from typing import Final
 
 import h11
@@ -18,6 +20,7 @@ import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from binshift.control.certificate import ServedCertificate
 from binshift.errors import InvalidSettings
 
 START_SECONDS_MAX: Final = 30.0
@@ -94,12 +97,18 @@ class ControlServer:
         port: 0 for any that is free.
         listener: a socket that is bound already, instead of host and port. It stays open when the server stops, and
             new connections wait for the next server on it, in this process or in one that has inherited it.
+        tls: the folder of its certificate (`ServedCertificate`); None for plain HTTP.
     """
 
     def __init__(
-        self, app: FastAPI, host: str = "127.0.0.1", port: int = 0, listener: socket.socket | None = None
+        self,
+        app: FastAPI,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        listener: socket.socket | None = None,
+        tls: Path | None = None,
     ) -> None:
-        self._app, self._host, self._wanted, self._given = app, host, port, listener
+        self._app, self._host, self._wanted, self._given, self._tls = app, host, port, listener, tls
         self._socket: socket.socket | None = None
         self._server: _Server | None = None
         self._thread: threading.Thread | None = None
@@ -119,18 +128,20 @@ class ControlServer:
     def url(self) -> str:
         """Where it answers, as seen from this machine. Errors as `port`."""
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self._host, self._host)
-        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+        scheme = "http" if self._tls is None else "https"
+        return f"{scheme}://[{host}]:{self.port}" if ":" in host else f"{scheme}://{host}:{self.port}"
 
     def start(self) -> ControlServer:
         """Bind and serve; returns itself once requests are answered.
 
         Raises:
-            InvalidSettings: it runs already, or the port is taken or not allowed; the message names it.
+            InvalidSettings: it runs already, the port is taken or not allowed, or the certificate cannot be used; the message names it.
         """
         if self._thread is not None:
             raise InvalidSettings(f"the control server is already running at {self.url}")
+        tls = None if self._tls is None else ServedCertificate(self._tls).context
         self._socket = bind(self._host, self._wanted) if self._given is None else _shared(self._given)
-        self._server = _Server(_config(self._app))
+        self._server = _Server(_config(self._app, tls))
         arguments = {"sockets": [self._socket]}
         self._thread = threading.Thread(target=self._server.run, kwargs=arguments, name="binshift-http", daemon=True)
         self._thread.start()
@@ -194,7 +205,7 @@ def _unbound(host: str, port: int, error: OSError | OverflowError) -> str:
             return f"nothing can listen on {host}, port {port}: {error}"
 
 
-def _config(app: FastAPI) -> uvicorn.Config:
+def _config(app: FastAPI, tls: ssl.SSLContext | None) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         lifespan="off",
@@ -209,4 +220,5 @@ def _config(app: FastAPI) -> uvicorn.Config:
         h11_max_incomplete_event_size=HEADER_BYTES_MAX,
         http=_Connection,
         loop="asyncio",
+        ssl_context_factory=None if tls is None else lambda _config, _default: tls,
     )

@@ -10,6 +10,7 @@ environment, set by the creator of the process, never by the program.
 | ``BINSHIFT_HEALTH_PORT`` | port of health and metrics; 0: any | 0 |
 | ``BINSHIFT_TOKEN``, ``BINSHIFT_TOKEN_FILE`` | opens everything | none: the API is closed |
 | ``BINSHIFT_DRAIN_TOKEN``, ``BINSHIFT_DRAIN_TOKEN_FILE`` | may only drain workers | none |
+| ``BINSHIFT_TLS_DIRECTORY`` | folder with ``tls.crt`` and ``tls.key``, with which both ports speak TLS | none: plain HTTP |
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import socket
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from prometheus_client.registry import CollectorRegistry
@@ -31,6 +33,7 @@ from binshift.control.query_service import QueryService
 from binshift.control.requests import TargetRequest
 from binshift.control.server import ControlServer, bind
 from binshift.control.service_holder import ServiceHolder
+from binshift.encryption import TLS_VARIABLE
 from binshift.errors import BinshiftError, InvalidSettings
 from binshift.ports import PORT_MAX
 
@@ -50,12 +53,14 @@ class ControlSettings:
         port: of the API; 0 for any.
         health_port: of health and metrics; 0 for any.
         tokens: who is let in.
+        tls: the folder of the certificate of both ports; None for plain HTTP.
     """
 
     host: str = "127.0.0.1"
     port: int = 0
     health_port: int = 0
     tokens: Tokens = field(default_factory=Tokens)
+    tls: Path | None = None
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> ControlSettings:
@@ -69,6 +74,7 @@ class ControlSettings:
             _port(environment, PORT_VARIABLE),
             _port(environment, HEALTH_PORT_VARIABLE),
             Tokens.from_environment(environment),
+            tls_directory(environment),
         )
 
 
@@ -120,9 +126,9 @@ class Control:
         ProgramMetrics(self.registry, self.services.named)
         api, health = listeners or (None, None)
         app = control_app(self.services, settings.tokens, self.registry)
-        self.api = ControlServer(app, settings.host, settings.port, api)
+        self.api = ControlServer(app, settings.host, settings.port, api, settings.tls)
         app = health_app(self.services, self.registry)
-        self.health = ControlServer(app, settings.host, settings.health_port, health)
+        self.health = ControlServer(app, settings.host, settings.health_port, health, settings.tls)
 
     def attach(self, query: RunningQuery) -> QueryService:
         """Adds ``query`` to the API, next to other queries that run; returns its service.
@@ -182,6 +188,11 @@ def serve(settings: ControlSettings, query: RunningQuery | None = None) -> Contr
     if query is not None:
         control.attach(query)
     return control.start()
+
+
+def tls_directory(environment: Mapping[str, str]) -> Path | None:
+    """The folder of the certificate; None if the ports speak plain HTTP."""
+    return Path(environment[TLS_VARIABLE]) if environment.get(TLS_VARIABLE) else None
 
 
 def _port(environment: Mapping[str, str], variable: str) -> int:

@@ -6,11 +6,12 @@ One request at a time, each with a time limit; there are no retries here, becaus
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import Iterator
 from typing import Any, Final
 from urllib.error import HTTPError
 from urllib.parse import urlencode
-from urllib.request import ProxyHandler, Request, build_opener
+from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
 
 from binshift import errors
 from binshift.control import models
@@ -21,16 +22,17 @@ from binshift.errors import BinshiftError, ControlUnreachable, GiveUp
 TIMEOUT_SECONDS: Final = 30.0
 ANSWER_BYTES_MAX: Final = 64_000_000
 
-_OPENER: Final = build_opener(ProxyHandler({}))
-"""Without proxies: the API is on this machine."""
-
 
 class ControlClient:
-    """The control API at ``url``, opened by ``token``."""
+    """The control API at ``url``, opened by ``token``; ``tls``: by what its certificate is checked, if it has one.
 
-    def __init__(self, url: str, token: str) -> None:
+    There are no proxies: the API is on this machine, or forwarded to it.
+    """
+
+    def __init__(self, url: str, token: str, tls: ssl.SSLContext | None = None) -> None:
         self._url = url
         self._token = token
+        self._opener = build_opener(ProxyHandler({}), *([] if tls is None else [HTTPSHandler(context=tls)]))
 
     def dataflow(self) -> models.Dataflow:
         """The dataflow as a whole."""
@@ -104,7 +106,7 @@ class ControlClient:
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
         request = Request(self._url + path, data=body, headers=headers, method=method)
         try:
-            with _OPENER.open(request, timeout=TIMEOUT_SECONDS) as answer:
+            with self._opener.open(request, timeout=TIMEOUT_SECONDS) as answer:
                 return bytes(answer.read(ANSWER_BYTES_MAX))
         except HTTPError as refused:
             raise error_of(refused.code, refused.read(ANSWER_BYTES_MAX)) from None

@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import json
 import re
+import ssl
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
+from binshift.encryption import SECRET_ANNOTATION
 from binshift.errors import ControlUnreachable, NoRun
 from binshift.hosting.client import ControlClient
 from binshift.ports import Ports
@@ -92,5 +94,19 @@ class Kubectl:
             ControlUnreachable: the driver's pod cannot be reached.
         """
         token = base64.b64decode(self.get("secret", f"{name}-keys")["data"]["control-token"]).decode()
-        with self.forwarded(f"{name}-driver-0", Ports().control) as port:
-            yield ControlClient(f"http://127.0.0.1:{port}", token)
+        pod = f"{name}-driver-0"
+        secured = SECRET_ANNOTATION in (self.get("pod", pod)["metadata"].get("annotations") or {})
+        with self.forwarded(pod, Ports().control) as port:
+            scheme, tls = ("https", tunnelled()) if secured else ("http", None)
+            yield ControlClient(f"{scheme}://127.0.0.1:{port}", token, tls)
+
+
+def tunnelled() -> ssl.SSLContext:
+    """TLS at the end of a forwarded port: API server and kubelet are what proves that this is the pod.
+
+    Its certificate is not checked: who could read the authority in the driver's Secret could read the driver's private key.
+    """
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context

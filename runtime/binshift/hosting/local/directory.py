@@ -43,6 +43,7 @@ class Run(msgspec.Struct, frozen=True):
         token: opens the control API.
         url: of the control API; None until the program's process has started it.
         recorded: workers that hold the bins by the checkpoint's log; known once the program starts its query.
+        authority: file with that of the API's certificate; None if it has none.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Run(msgspec.Struct, frozen=True):
     token: str
     url: str | None = None
     recorded: tuple[int, ...] = ()
+    authority: str | None = None
 
 
 class DesiredScale(msgspec.Struct, frozen=True):
@@ -107,9 +109,9 @@ class RunDirectory:
         except NoRun:
             return None
 
-    def publish(self, url: str) -> None:
-        """The control API is at ``url``."""
-        self._write("run", msgspec.structs.replace(self.run, url=url))
+    def publish(self, url: str, authority: str | None = None) -> None:
+        """The control API is at ``url``; ``authority``: see `Run`."""
+        self._write("run", msgspec.structs.replace(self.run, url=url, authority=authority))
 
     @property
     def recorded(self) -> frozenset[Worker]:
@@ -216,14 +218,12 @@ def find(environment: Mapping[str, str], name: str | None = None) -> RunDirector
     alive = [each for each in _folders(home(environment)) if (each / "run.json").exists() and _alive(each)]
     names = ", ".join(each.name for each in alive)
     if name is not None:
-        found = [each for each in alive if each.name == name]
-        if not found:
-            raise NoRun(f"no run is named {name!r}; running: {names or 'nothing'}")
-        return RunDirectory(found[0])
-    if not alive:
-        raise NoRun(f"nothing is running; {HOW_TO_START}")
-    if len(alive) > 1:
-        raise NoRun(f"several are running: {names}; name one with --run NAME")
+        if found := [each for each in alive if each.name == name]:
+            return RunDirectory(found[0])
+        raise NoRun(f"no run is named {name!r}; running: {names or 'nothing'}")
+    if len(alive) != 1:
+        several = f"several are running: {names}; name one with --run NAME"
+        raise NoRun(several if alive else f"nothing is running; {HOW_TO_START}")
     return RunDirectory(alive[0])
 
 

@@ -18,7 +18,7 @@ from binshift.errors import BinshiftError, ControlUnreachable, MigrationRefused,
 from binshift.hosting.client import ControlClient
 from binshift.hosting.display import as_json, migration_text, print_migration, write
 from binshift.hosting.local.directory import DesiredScale, RunDirectory, find
-from binshift.hosting.local.options import count, open_run, parser, settled
+from binshift.hosting.local.options import control_of, count, open_run, parser, settled
 from binshift.hosting.local.show import POLL_SECONDS
 from binshift.local import WORKERS_MAX
 from binshift.rescale import LOCAL_OWNER
@@ -110,11 +110,9 @@ def await_settled(directory: RunDirectory, scale: DesiredScale, timeout_seconds:
 
 
 def _is_settled(directory: RunDirectory, scale: DesiredScale) -> bool:
-    run = directory.run
-    if run.url is None:
-        return False
+    control = control_of(directory.run)
     try:
-        return settled(directory, ControlClient(run.url, run.token).dataflow(), scale)
+        return control is not None and settled(directory, control.dataflow(), scale)
     except ControlUnreachable:
         return False
 
@@ -145,11 +143,11 @@ def await_end(
 
 def _newest_generation(directory: RunDirectory) -> int:
     """Of the target on the checkpoint, which an earlier run may have set; 0 if it cannot be read now."""
-    run = directory.run
-    if run.url is None:
+    control = control_of(directory.run)
+    if control is None:
         return 0
     try:
-        target = ControlClient(run.url, run.token).dataflow().target
+        target = control.dataflow().target
     except BinshiftError:  # the supervisor then finds the number itself
         return 0
     return target.generation if target is not None and target.owner == LOCAL_OWNER else 0

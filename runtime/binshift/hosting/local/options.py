@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import ssl
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 from binshift.control import models
+from binshift.encryption import AUTHORITY, CERTIFICATE, KEY
 from binshift.errors import MigrationRefused, RunFailed
 from binshift.hosting.client import ControlClient
 from binshift.hosting.local.directory import DesiredScale, Run, RunDirectory, find
@@ -72,6 +74,15 @@ def port(text: str) -> int:
     return int(text)
 
 
+def certificate_folder(text: str) -> Path:
+    """A type of argument: a folder with a certificate, its key and its authority, as in a Secret of type kubernetes.io/tls."""
+    folder = Path(text).resolve()
+    for name in (CERTIFICATE, KEY, AUTHORITY):
+        if not (folder / name).is_file():
+            raise argparse.ArgumentTypeError(f"{text!r} has no {name}; it needs {CERTIFICATE}, {KEY} and {AUTHORITY}")
+    return folder
+
+
 def location(text: str) -> str:
     """A location that does not depend on the working directory of the program."""
     return text.rstrip("/") if urlsplit(text).scheme else str(Path(text).resolve())
@@ -85,10 +96,18 @@ def open_run(name: str | None) -> tuple[RunDirectory, ControlClient]:
         RunFailed: its program has not started the API yet.
     """
     directory = find(os.environ, name)
-    run = directory.run
+    control = control_of(directory.run)
+    if control is None:
+        raise RunFailed(f"{directory.run.name} is still starting its program: try again in a few seconds")
+    return directory, control
+
+
+def control_of(run: Run) -> ControlClient | None:
+    """The control API of a run; None until its program's process has started it."""
     if run.url is None:
-        raise RunFailed(f"{run.name} is still starting its program: try again in a few seconds")
-    return directory, ControlClient(run.url, run.token)
+        return None
+    tls = None if run.authority is None else ssl.create_default_context(cafile=run.authority)
+    return ControlClient(run.url, run.token, tls)
 
 
 def page_address(run: Run) -> str:

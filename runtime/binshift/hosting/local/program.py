@@ -16,6 +16,7 @@ from typing import Final
 
 from binshift.control import ControlSettings, serve
 from binshift.control.auth import ADMIN_VARIABLE
+from binshift.encryption import AUTHORITY
 from binshift.hosting.local.directory import RunDirectory
 from binshift.hosting.local.environment import RUN_DIRECTORY_VARIABLE
 from binshift.hosting.program import run_script, watch_parent
@@ -30,10 +31,11 @@ def main(arguments: Sequence[str]) -> int:
     """Run a program; returns 0, or 1 if it raised. Its own ``sys.exit`` is raised on."""
     watch_parent()
     app, directory = Path(arguments[0]), RunDirectory(Path(os.environ[RUN_DIRECTORY_VARIABLE]))
-    with serve(ControlSettings.from_environment(os.environ)) as control:
+    settings = ControlSettings.from_environment(os.environ)
+    with serve(settings) as control:
         # What the program starts in turn has no need of it.
         os.environ.pop(ADMIN_VARIABLE, None)
-        directory.publish(control.api.url)
+        directory.publish(control.api.url, None if settings.tls is None else str(settings.tls / AUTHORITY))
         with hosting(Host(directory.publish_recorded, control.attach)):
             install()
             failure = run_script(app, arguments[1:])

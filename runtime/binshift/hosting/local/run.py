@@ -26,12 +26,23 @@ from typing import Final
 from binshift import cds, s3
 from binshift.autoscale import Autoscaler
 from binshift.control.models import Dataflow, State
+from binshift.encryption import TLS_VARIABLE
 from binshift.errors import BinshiftError, InvalidSettings, RunFailed
 from binshift.hosting.client import ControlClient
 from binshift.hosting.local import directory, quiet
 from binshift.hosting.local.autoscaling import Autoscaling, bounded, policy_of, worker_range
 from binshift.hosting.local.environment import program_conf, program_environment
-from binshift.hosting.local.options import conf_entry, count, location, memory, page_address, parser, port
+from binshift.hosting.local.options import (
+    certificate_folder,
+    conf_entry,
+    control_of,
+    count,
+    location,
+    memory,
+    page_address,
+    parser,
+    port,
+)
 from binshift.hosting.local.supervisor import Supervisor
 from binshift.hosting.local.terminal import Changes, ExecutorOutput, Reporter
 from binshift.hosting.processes import ChildProcess, Interrupts
@@ -43,6 +54,9 @@ STEP_SECONDS: Final = 0.25
 CHECKPOINT_VARIABLE: Final = "BINSHIFT_CHECKPOINT"
 RESTORE_CONF: Final = "spark.binshift.restoreFrom"
 RESTORE_HELP: Final = "snapshot of a dataflow to begin with, if the checkpoint is empty (see `binshift snapshot`)"
+ENCRYPT_HELP: Final = (
+    "TLS by tls.crt, tls.key and ca.crt there (for 127.0.0.1), and encryption between Spark's processes"
+)
 CORES_MIN: Final = 2
 """Background jobs need a task slot of their own."""
 CORES: Final = 3
@@ -64,7 +78,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         token = secrets.token_urlsafe(32)
         app = given.app.resolve()
         run = ends.enter_context(directory.create_run(app, token, folder.resolve(), given.workers, os.environ))
-        cluster = ends.enter_context(LocalCluster(folder.resolve(), 0, given.cores, given.memory))
+        made = LocalCluster(folder.resolve(), 0, given.cores, given.memory, encrypted=given.encrypt is not None)
+        cluster = ends.enter_context(made)
         report = Reporter(given.output)
         output = ExecutorOutput(cluster.directory, report.show_line)
         process = _started(app, given, run, cluster, token)
@@ -121,6 +136,10 @@ class _Watch:
             event = "rebalanced" if decision.rebalance else "autoscaled"
             self.report(event, why=decision.message, workers=decision.workers)
 
+    def control(self) -> ControlClient | None:
+        """The control API, once the program's process has started it."""
+        return control_of(self.run_directory.run)
+
     def stop(self) -> int:
         """Let the query finish its epoch and the program what comes after; the caller ends what is left."""
         self.output.ending = True
@@ -173,8 +192,9 @@ def _started(
     extra = program_environment(cluster.url, whole, java_home(), token, given.port, run.path)
     command = [sys.executable, "-m", "binshift.hosting.local.program", str(app), *given.arguments]
     checkpoint = given.checkpoint or os.environ.get(CHECKPOINT_VARIABLE) or str(cluster.directory / "checkpoint")
-    own = {CHECKPOINT_VARIABLE: checkpoint, "SPARK_LOCAL_IP": MASTER_HOST}
-    return ChildProcess(command, os.environ | extra | own)
+    own = {CHECKPOINT_VARIABLE: checkpoint, "SPARK_LOCAL_IP": MASTER_HOST, **cluster.secret_environment}
+    tls = {} if given.encrypt is None else {TLS_VARIABLE: str(given.encrypt)}
+    return ChildProcess(command, os.environ | extra | own | tls)
 
 
 def _parsed(arguments: list[str]) -> argparse.Namespace:
@@ -192,6 +212,7 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
         metavar="MIN:MAX",
         help="change the number of workers with the load, within this range; epochs are bounded (default: off)",
     )
+    parsing.add_argument("--encrypt", type=certificate_folder, metavar="FOLDER", help=ENCRYPT_HELP)
     parsing.add_argument("--port", type=port, default=0, help="port of the control API (default: any free port)")
     parsing.add_argument("--directory", type=Path, help="folder for logs and stores (default: a temporary folder)")
     parsing.add_argument("--restore-from", metavar="LOCATION", help=RESTORE_HELP)

@@ -33,6 +33,7 @@ EXECUTOR_OPTIONS: Final = (
 """Driver and executors have the same image, and so the same file."""
 CONNECT_SECONDS: Final = 10
 """The address of a pod that is gone answers nothing at all: Spark would wait two minutes for it."""
+LOOPBACK: Final = "127.0.0.1"
 DEFAULTS_FILE: Final = "spark-defaults.conf"
 EXECUTOR_WAIT_SECONDS: Final = 300
 """Longer than on one machine: pods are scheduled, and images pulled."""
@@ -75,7 +76,9 @@ def fixed(settings: DriverSettings, required: Mapping[str, str], program: Path, 
         "spark.blockManager.port": str(ports.executor_blocks),
         # Another port than the fixed one would be closed: it is better to report that it is taken.
         "spark.port.maxRetries": "0",
-        "spark.ui.enabled": "false",
+        "spark.ui.enabled": str(settings.spark_ui).lower(),
+        "spark.ui.port": str(ports.spark_ui),
+        "spark.ui.killEnabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.executorEnv.PYTHONPATH": os.pathsep.join(filter(None, [str(program.parent), path])),
     }
@@ -126,6 +129,8 @@ def prepare(settings: DriverSettings, program: Path, path: str, folder: Path) ->
         "PYSPARK_SUBMIT_ARGS": submit_arguments(settings.master, {}),
         "PYSPARK_PYTHON": sys.executable,
         "JAVA_HOME": java_home(),
+        # Only Spark's UI listens there: everything else has an address of its own.
+        **({"SPARK_LOCAL_IP": LOOPBACK} if settings.spark_ui else {}),
         **user.variables(settings.directory),
     }
 

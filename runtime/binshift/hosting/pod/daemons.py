@@ -22,7 +22,7 @@ from typing import Final, NoReturn
 from binshift import cds
 from binshift.errors import InvalidSettings
 from binshift.hosting.pod import user
-from binshift.hosting.pod.conf import NAME_OPTIONS
+from binshift.hosting.pod.conf import LOOPBACK, NAME_OPTIONS
 from binshift.hosting.pod.settings import DIRECTORY
 from binshift.java import QUICK_TO_START, java_home
 from binshift.memory import DAEMON_HEAP_MIB
@@ -32,7 +32,6 @@ log = logging.getLogger(__name__)
 WAIT_SECONDS: Final = 60.0
 POLL_SECONDS: Final = 0.2
 CONNECT_SECONDS_MAX: Final = 2.0
-LOOPBACK: Final = "127.0.0.1"
 JAVA_OPTIONS: Final = f"{NAME_OPTIONS} {QUICK_TO_START} -XX:+ExitOnOutOfMemoryError -Dspark.ui.killEnabled=false"
 LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 

@@ -8,6 +8,7 @@ Standard library only, so that it starts fast.
 | variable | meaning | default |
 |---|---|---|
 | ``BINSHIFT_CONTROL_URL`` | the driver's control API | |
+| ``BINSHIFT_CONTROL_CA`` | file with the authority of the driver's certificate, if the address is of https | |
 | ``BINSHIFT_DRAIN_TOKEN`` | opens the drain, and nothing else | |
 | ``BINSHIFT_SLOT`` | the worker | the number at the end of ``BINSHIFT_HOST``'s or the pod's name |
 | ``BINSHIFT_DRAIN_SECONDS`` | how long it may take | 100 |
@@ -20,13 +21,14 @@ import json
 import os
 import re
 import socket
+import ssl
 import sys
 import time
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.error import HTTPError
-from urllib.request import ProxyHandler, Request, build_opener
+from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
 
 SECONDS_MAX: Final = 100.0
 """Less than a pod's grace period (120 s), which includes the end of the worker itself."""
@@ -37,9 +39,6 @@ ANSWER_BYTES_MAX: Final = 1 << 20
 POLL_SECONDS: Final = 0.5
 ENDED: Final = frozenset({"settled", "cancelled", "failed"})
 """Phases of a migration that is over."""
-
-_OPENER: Final = build_opener(ProxyHandler({}))
-"""Without proxies: the driver is in the same cluster."""
 
 
 def main(environment: Mapping[str, str], write: Callable[[str], None]) -> int:
@@ -61,7 +60,7 @@ def drain(environment: Mapping[str, str], clock: Callable[[], float], sleep: Cal
     if slot is None or not url or not environment.get(token):
         return f"not drained: BINSHIFT_CONTROL_URL, {token} or BINSHIFT_SLOT is missing"
     until = clock() + float(environment.get("BINSHIFT_DRAIN_SECONDS") or SECONDS_MAX)
-    api = _Api(url.rstrip("/"), environment[token])
+    api = _Api(url.rstrip("/"), environment[token], environment.get("BINSHIFT_CONTROL_CA"))
     try:
         migration = api.json("POST", f"/v1/workers/{slot}/drain")["migration"]
     except HTTPError as refused:
@@ -96,15 +95,17 @@ def slot_of(environment: Mapping[str, str]) -> int | None:
 
 
 class _Api:
-    """The control API, as far as a drain needs it."""
+    """The control API, as far as a drain needs it; without proxies, as the driver is in the same cluster."""
 
-    def __init__(self, url: str, token: str) -> None:
+    def __init__(self, url: str, token: str, authority: str | None) -> None:
         self._url, self._token = url, token
+        secure = [HTTPSHandler(context=ssl.create_default_context(cafile=authority))] if authority else []
+        self._opener = build_opener(ProxyHandler({}), *secure)
 
     def json(self, method: str, path: str) -> Any:
         """What a call answers."""
         request = Request(self._url + path, method=method, headers={"Authorization": f"Bearer {self._token}"})
-        with _OPENER.open(request, timeout=ANSWER_SECONDS_MAX) as answer:
+        with self._opener.open(request, timeout=ANSWER_SECONDS_MAX) as answer:
             return json.loads(answer.read(ANSWER_BYTES_MAX))
 
     def again(self, migration: Any) -> Any:

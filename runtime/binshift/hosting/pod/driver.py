@@ -20,10 +20,11 @@ from typing import Final
 
 from binshift.control import ControlSettings, Listeners
 from binshift.control.auth import ADMIN_VARIABLE, DRAIN_VARIABLE, FILE_SUFFIX
+from binshift.encryption import SECRET_VARIABLE
 from binshift.errors import BinshiftError, InvalidSettings
 from binshift.hosting.pod.channel import Hello
 from binshift.hosting.pod.daemons import configure_logging
-from binshift.hosting.pod.settings import SECRET_VARIABLE, DriverSettings
+from binshift.hosting.pod.settings import DriverSettings
 from binshift.hosting.pod.supervisor import Supervisor, program_command
 from binshift.hosting.processes import Interrupts
 

@@ -24,6 +24,7 @@ import msgspec
 
 from binshift.control import Control, ControlSettings, Listeners, QueryService, Tokens
 from binshift.control.models import State
+from binshift.control.serving import tls_directory
 from binshift.errors import BinshiftError
 from binshift.hosting.pod import channel, lifecycle
 from binshift.hosting.pod.conf import prepare
@@ -137,7 +138,7 @@ def main(arguments: Sequence[str]) -> int:
     watch_parent(lines.put)
     hello = msgspec.json.decode(lines.get(), type=channel.Hello)
     listeners = Listeners(socket.socket(fileno=api), socket.socket(fileno=health))
-    settings = ControlSettings(tokens=Tokens(hello.admin, hello.drain))
+    settings = ControlSettings(tokens=Tokens(hello.admin, hello.drain), tls=tls_directory(os.environ))
     child = Child(channel.ChannelWriter(pipe), Control(settings, listeners))
     threading.Thread(target=_hear, args=(lines, child), name="binshift-wishes", daemon=True).start()
     app = Path(arguments[0])

@@ -10,6 +10,7 @@
 | ``_SPARK_AUTH_SECRET`` | Spark's secret; with one, every connection proves to know it | none |
 | ``SPARK_CONF_DIR`` | folder with a ``spark-defaults.conf`` | none |
 | ``BINSHIFT_DIRECTORY`` | writable folder | /var/lib/binshift |
+| ``BINSHIFT_SPARK_UI`` | ``true``: Spark's UI is enabled, on loopback | ``false`` |
 | ``BINSHIFT_STOP_SECONDS`` | how long a stop in order may take | 100 |
 | ``BINSHIFT_TERMINATION_LOG`` | where the reason of a failure is left for Kubernetes | /dev/termination-log |
 | ``BINSHIFT_..._PORT`` | ports | `binshift.ports` |
@@ -24,10 +25,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from binshift.encryption import SECRET_VARIABLE
 from binshift.errors import InvalidSettings
 from binshift.ports import Ports
 
-SECRET_VARIABLE: Final = "_SPARK_AUTH_SECRET"
 DIRECTORY: Final = "/var/lib/binshift"
 STOP_SECONDS: Final = 100.0
 
@@ -46,6 +47,7 @@ class DriverSettings:
     directory: Path = Path(DIRECTORY)
     stop_seconds: float = STOP_SECONDS
     termination_log: Path = Path("/dev/termination-log")
+    spark_ui: bool = False
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> DriverSettings:
@@ -69,6 +71,7 @@ class DriverSettings:
             Path(environment.get("BINSHIFT_DIRECTORY") or DIRECTORY),
             _seconds(environment, "BINSHIFT_STOP_SECONDS", STOP_SECONDS),
             Path(environment.get("BINSHIFT_TERMINATION_LOG") or default.termination_log),
+            environment.get("BINSHIFT_SPARK_UI") == "true",
         )
 
 
