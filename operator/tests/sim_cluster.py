@@ -112,7 +112,7 @@ class SimCluster:
         if not self.deaf and kind in ("Pod", "StatefulSet"):
             self.reconciler.invalidate(NS, NAME)
 
-    def _connected(self, address: str, token: str) -> SimControl:
+    def _connected(self, address: str, token: str, *_: Any) -> SimControl:
         found = read_keys(self.server.objects.get(("Secret", NS, f"{NAME}-keys"), {}))
         return SimControl(token, self._query, self._driver_was_written_to, hash_keys(found) if found else "")
 

@@ -51,7 +51,7 @@ class SnapshotCluster(SimCluster):
         if kind == SNAPSHOT_KIND:
             found["metadata"].setdefault("creationTimestamp", stamp(self.now))
 
-    def _connected(self, address: str, token: str) -> SimControl:
+    def _connected(self, address: str, token: str, *_: Any) -> SimControl:
         found = read_keys(self.server.objects.get(("Secret", NS, f"{NAME}-keys"), {}))
         keys = hash_keys(found) if found else ""
         client = SnapshotControl(token, self._query, self._driver_was_written_to, keys)

@@ -25,7 +25,7 @@ class FakeDriver:
         self.answer, self.status = answer, status
         self.requests: list[httpx2.Request] = []
         transport = httpx2.MockTransport(self.respond)
-        monkeypatch.setattr(driver_client, "make_client", lambda: httpx2.Client(transport=transport))
+        monkeypatch.setattr(driver_client, "make_client", lambda _: httpx2.Client(transport=transport))
 
     def respond(self, request: httpx2.Request) -> httpx2.Response:
         self.requests.append(request)

@@ -69,7 +69,7 @@ class Edited:
         meta = {"name": self.name, "namespace": namespace}
         self.kube.create({**changed({}), "metadata": meta, "spec": spec})
 
-    def _connected(self, address: str, token: str) -> SimControl:
+    def _connected(self, address: str, token: str, *_: Any) -> SimControl:
         secret = self.kube.get("Secret", self.namespace, f"{self.name}-keys")
         return SimControl(token, self.paper.query, lambda write: None, hash_keys(read_keys(secret or {}) or {}))
 

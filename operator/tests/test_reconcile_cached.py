@@ -174,8 +174,8 @@ def test_a_token_does_not_show() -> None:
     """What is remembered can be printed."""
     seen = last(settle(start_cluster()))
     assert seen is not None
-    assert seen.token is not None
-    assert seen.token not in repr(seen)
+    assert seen.access is not None
+    assert seen.access.token not in repr(seen)
 
 
 FALSE = st.builds(

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from certificates import Authority, Mounted
 from control_fakes import ADMIN, DRAIN, FakeService
 
 from binshift.control import ControlSettings, Tokens, serve
@@ -24,6 +25,7 @@ echo "$@" >> "$CALLS"
 case "$*" in
     *port-forward*) echo "Forwarding from 127.0.0.1:$PORT -> 7400"; exec sleep 300 ;;
     *"get secret"*) cat "$SECRET" ;;
+    *"get pod "*) cat "$POD" ;;
     *"get streamingdataflows"*) cat "$DATAFLOW" ;;
     *patch*) ;;
     *) echo "unknown command" >&2; exit 1 ;;
@@ -50,6 +52,7 @@ def run(
     dataflow = {"spec": {"replicas": 2, "rebalance": {"nonce": 4}}, "status": {"conditions": [CONDITION]}}
     (tmp_path / "secret").write_text(json.dumps(secret))
     (tmp_path / "dataflow").write_text(json.dumps(dataflow))
+    (tmp_path / "pod").write_text('{"metadata": {}}')
     with serve(ControlSettings(tokens=Tokens(ADMIN, DRAIN))) as control:
         control.services.current = service
         for name, value in {
@@ -58,6 +61,7 @@ def run(
             "PORT": str(control.api.port),
             "SECRET": str(tmp_path / "secret"),
             "DATAFLOW": str(tmp_path / "dataflow"),
+            "POD": str(tmp_path / "pod"),
         }.items():
             monkeypatch.setenv(name, value)
 
@@ -78,6 +82,18 @@ def test_status_has_conditions_and_the_drivers_own_facts(run: Run) -> None:
     assert "7, route 3" in printed
     assert all(call.startswith("--namespace=shop --context=far ") for call in calls)
     assert calls[-1].endswith("port-forward pod/clicks-driver-0 :7400 --address=127.0.0.1")
+
+
+def test_a_driver_with_a_certificate_is_reached(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its pod shows that it has one; what it is for does not matter at the end of a forwarded port."""
+    folder = Mounted(tmp_path / "tls").put(Authority().issue("clicks-driver.shop.svc"))
+    (tmp_path / "pod").write_text('{"metadata": {"annotations": {"binshift.dev/tls-secret": "clicks-tls"}}}')
+    with serve(ControlSettings(tokens=Tokens(ADMIN, DRAIN), tls=folder)) as control:
+        control.services.current = FakeService()
+        monkeypatch.setenv("PORT", str(control.api.port))
+        status, printed, calls = run("status", "clicks", "-n", "shop")
+    assert (status, "7, route 3" in printed) == (0, True)
+    assert "--namespace=shop get pod clicks-driver-0 --output=json" in calls
 
 
 def test_status_has_the_replacement_of_executors(run: Run, tmp_path: Path) -> None:
