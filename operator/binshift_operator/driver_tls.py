@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from binshift.encryption import AUTHORITY, CERTIFICATE, KEY
 from binshift_operator.kube import Kube
-from binshift_operator.model.names import DataflowKey
+from binshift_operator.model.names import CONTROL_TOKEN, DataflowKey
 from binshift_operator.model.observed import Pod
 from binshift_operator.model.specification import Dataflow
 
@@ -69,8 +69,10 @@ class Access:
     trust: Trust | None = None
 
 
-def observe_certificate(kube: Kube, dataflow: Dataflow, pods: Iterable[Pod]) -> tuple[str, Trust | None]:
-    """The problem of the Secret that the spec names (empty if there is none), and by what a running driver's certificate is accepted.
+def observe_access(
+    kube: Kube, dataflow: Dataflow, keys: Mapping[str, str] | None, pods: Iterable[Pod]
+) -> tuple[str, Access | None]:
+    """The problem of the certificate's Secret that the spec names (empty if there is none), and the access to the running driver.
 
     Until the dataflow has restarted after an edit, its driver has the certificate that it was started with, or none.
 
@@ -81,11 +83,12 @@ def observe_certificate(kube: Kube, dataflow: Dataflow, pods: Iterable[Pod]) -> 
     used = next((pod.tls_secret for pod in pods if pod.is_driver), "")
     found = {name: _content(kube, key, name) for name in {wanted, used} if name}
     problem = _problem(key, wanted, found[wanted]) if wanted else ""
-    return problem, _trust(key, used, found[used]) if used else None
+    trust = _trust(key, used, found[used]) if used else None
+    return problem, None if keys is None else Access(keys[CONTROL_TOKEN], trust)
 
 
 def read_trust(kube: Kube, key: DataflowKey, secret: str) -> Trust:
-    """By what the certificate of a driver that was started with this Secret is accepted. Errors as `observe_certificate`."""
+    """By what the certificate of a driver that was started with this Secret is accepted. Errors as `observe_access`."""
     return _trust(key, secret, _content(kube, key, secret))
 
 

@@ -7,7 +7,6 @@ reads everything; `observe_pods` reads what changes often, of a dataflow that wa
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -18,11 +17,11 @@ from binshift_operator.children.metadata import Manifest
 from binshift_operator.claims import observe_claim
 from binshift_operator.driver_access import NO_POD, NO_TOKEN, Address, DriverAccess
 from binshift_operator.driver_client import DriverClient
-from binshift_operator.driver_tls import Access, observe_certificate
+from binshift_operator.driver_tls import Access, observe_access
 from binshift_operator.errors import Forbidden, OperatorError, TimedOut, Unreachable
 from binshift_operator.kube import Kube, Object
 from binshift_operator.memo import CONTROL_BACKOFF_SECONDS, CachedObservation, ControlBackoff, Memo
-from binshift_operator.model.names import CONTROL_TOKEN, LABEL_UID, Child, DataflowKey
+from binshift_operator.model.names import LABEL_UID, Child, DataflowKey
 from binshift_operator.model.node_taints import Taints
 from binshift_operator.model.observed import (
     ChildState,
@@ -33,11 +32,11 @@ from binshift_operator.model.observed import (
     Pod,
 )
 from binshift_operator.model.specification import Dataflow
+from binshift_operator.newest_warning import newest_warning
 from binshift_operator.pod_state import parse_pod
 from binshift_operator.referenced_secrets import with_secrets_hash
 from binshift_operator.restoring import with_restore_location
 
-log = logging.getLogger(__name__)
 EVENTS_AFTER_SECONDS = 5.0
 """How long pods of a StatefulSet may be missing before its events are listed."""
 
@@ -89,9 +88,7 @@ class Observer:
             OperatorError: the API server does not answer, or rejects a request.
         """
         key, now = dataflow.key, self.clock()
-        secret = self._child(key, Child.KEYS)
-        secret_state = compare(secret, None, key)
-        keys = read_keys(secret) if secret_state.state is ChildState.CURRENT and secret is not None else None
+        secret_state, keys = self._keys(key)
         keys_hash = None if keys is None else hash_keys(keys)
         dataflow = with_secrets_hash(dataflow, keys, self.kube, memo)
         dataflow, restore_problem = with_restore_location(self.kube, dataflow)
@@ -103,8 +100,7 @@ class Observer:
         }
         children |= dict.fromkeys(left_alone(dataflow), ObservedChild(ChildState.CURRENT))
         pods = self._pods(key, now)
-        certificate_problem, trust = observe_certificate(self.kube, dataflow, pods)
-        access = None if keys is None else Access(keys[CONTROL_TOKEN], trust)
+        certificate_problem, access = observe_access(self.kube, dataflow, keys, pods)
         client, runtime, error = self._runtime(key, access, pods, memo, now)
         credentials, account = dataflow.checkpoint.credentials_secret, dataflow.service_account
         claim, claim_kind = observe_claim(self.kube, dataflow)
@@ -180,6 +176,12 @@ class Observer:
         manifests, errors = render(dataflow, keys_hash, self.render_context)
         return manifests, {child: str(error) for child, error in errors.items()}
 
+    def _keys(self, key: DataflowKey) -> tuple[ObservedChild, Mapping[str, str] | None]:
+        """The dataflow's Secret, and its keys; None if it does not exist or lacks one."""
+        secret = self._child(key, Child.KEYS)
+        found = compare(secret, None, key)
+        return found, read_keys(secret) if secret is not None and found.state is ChildState.CURRENT else None
+
     def _child(self, key: DataflowKey, child: Child) -> Object | None:
         return self.kube.get(child.kind, key.namespace, key.child(child))
 
@@ -203,32 +205,13 @@ class Observer:
             ours = current.state not in (ChildState.ABSENT, ChildState.FOREIGN, ChildState.DELETING)
             since = memo.track_missing_pods(child, ours and count > 0, now)
             if since is not None and owner is not None:
-                error = self._newest_warning(key, owner) if now - since > EVENTS_AFTER_SECONDS else ""
+                error = newest_warning(self.kube, key, owner) if now - since > EVENTS_AFTER_SECONDS else ""
                 found[child] = MissingPods(count, since, error)
         return found
-
-    def _newest_warning(self, key: DataflowKey, owner: Object) -> str:
-        """The newest warning about an object; empty if there is none, or it cannot be read."""
-        conditions = (owner.get("status") or {}).get("conditions") or ()
-        messages = [str(each["message"]) for each in conditions if each.get("message")]
-        if messages:
-            return messages[-1]
-        try:
-            selector = f"involvedObject.uid={owner['metadata']['uid']},type=Warning"
-            events = self.kube.list("Event", key.namespace, fields=selector)
-        except OperatorError as error:
-            log.info("events cannot be listed: %s", error)
-            return ""
-        return str(max(events, key=_last_seen).get("message") or "") if events else ""
 
     def _pods(self, key: DataflowKey, now: float) -> tuple[Pod, ...]:
         found = self.kube.list("Pod", key.namespace, f"{LABEL_UID}={key.uid}")
         return tuple(parse_pod(each, now, self.going) for each in found)
-
-
-def _last_seen(event: Object) -> str:
-    """When an event last occurred; the texts have one format, so they can be compared."""
-    return str(event.get("lastTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp") or "")
 
 
 def _request(client: DriverClient, driver: Pod, memo: Memo, now: float) -> tuple[ObservedRuntime | None, str]:

@@ -27,7 +27,7 @@ SELECTING = {"--selector", "--field-selector", "--namespace", "--all-namespaces"
 VERBS: Mapping[str, set[str]] = {
     "annotate": {"--namespace"},
     "apply": {"--filename", "--server-side", "--force-conflicts", "--namespace"},
-    "create": {"--from-literal", "--clusterrole", "--user", "--namespace"},
+    "create": {"--from-literal", "--from-file", "--type", "--clusterrole", "--user", "--namespace"},
     "delete": {"--timeout", "--wait", "--namespace"},
     "describe": {"--namespace"},
     "drain": {"--ignore-daemonsets", "--delete-emptydir-data", "--timeout"},

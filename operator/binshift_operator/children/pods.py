@@ -140,12 +140,8 @@ def _template(
         *volumes,
         {"name": TEMPORARY, "emptyDir": {"sizeLimit": str(user.get("tmpSizeLimit") or TMP_SIZE)}},
         {"name": CONF, "configMap": {"name": dataflow.key.child(Child.SPARK_CONF)}},
+        *_certificate(dataflow, component),
     ]
-    if dataflow.tls_secret:
-        # The driver's key is in no other pod.
-        files = (CERTIFICATE, KEY) if component == DRIVER else (AUTHORITY,)
-        items = [{"key": each, "path": each} for each in files]
-        volumes.append({"name": TLS, "secret": {"secretName": dataflow.tls_secret, "items": items}})
     if dataflow.checkpoint.claim is not None:
         volumes.append({"name": CLAIM, "persistentVolumeClaim": {"claimName": dataflow.checkpoint.claim}})
     local = ",".join(each["name"] for each in volumes if "emptyDir" in each)
@@ -168,6 +164,15 @@ def _template(
         },
     }
     return merge_template(dataflow, component, ours)
+
+
+def _certificate(dataflow: Dataflow, component: str) -> list[Manifest]:
+    """The driver's certificate; its key is in no other pod."""
+    if not dataflow.tls_secret:
+        return []
+    files = (CERTIFICATE, KEY) if component == DRIVER else (AUTHORITY,)
+    items = [{"key": each, "path": each} for each in files]
+    return [{"name": TLS, "secret": {"secretName": dataflow.tls_secret, "items": items}}]
 
 
 def _tolerations(found: Any) -> list[Manifest]:

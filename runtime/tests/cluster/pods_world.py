@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -16,16 +17,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
-from urllib.request import ProxyHandler, Request, build_opener
+from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
+
+from binshift.encryption import AUTHORITY, SPARK_CONF, TLS_VARIABLE
 
 ADMIN, DRAIN, SECRET = "admin-token-of-pods", "drain-token-of-pods", "spark-secret-of-pods"
 WAIT_SECONDS = 300.0
 MARK = "BINSHIFT_TEST_PODS"
 """In the environment of everything that a test starts, so that remaining processes can be found."""
-PORTS = ("CONTROL", "HEALTH", "DRIVER", "DRIVER_BLOCKS", "MASTER", "MASTER_STATUS", "WORKER", "EXECUTOR_BLOCKS")
+SPARKS = ("DRIVER", "DRIVER_BLOCKS", "MASTER", "WORKER", "EXECUTOR_BLOCKS")
+"""The ports between pods that Spark listens on."""
+PORTS = (*SPARKS, "CONTROL", "HEALTH", "MASTER_STATUS", "SPARK_UI")
 DEFAULTS = """
 spark.executor.memory 600m
-spark.executor.cores 2
 spark.authenticate true
 spark.binshift.workers 2
 spark.default.parallelism 2
@@ -43,9 +47,11 @@ def free_ports() -> list[int]:
 
 @dataclass
 class Pods:
-    """The pods of one dataflow; logs are in ``folder``."""
+    """The pods of one dataflow; logs are in ``folder``; ``tls``: of the certificate, if their traffic is encrypted."""
 
     folder: Path
+    tls: Path | None = None
+    cores: int = 2
     ports: dict[str, int] = field(default_factory=lambda: dict(zip(PORTS, free_ports(), strict=True)))
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
@@ -53,7 +59,10 @@ class Pods:
         """The variables that the operator sets."""
         conf, directory = self.folder / "conf", self.folder / pod
         conf.mkdir(exist_ok=True)
-        (conf / "spark-defaults.conf").write_text(DEFAULTS)
+        more = {"spark.executor.cores": str(self.cores), **(SPARK_CONF if self.tls is not None else {})}
+        (conf / "spark-defaults.conf").write_text(
+            DEFAULTS + "".join(f"{name} {value}\n" for name, value in more.items())
+        )
         base = {
             **{f"BINSHIFT_{name}_PORT": str(port) for name, port in self.ports.items()},
             "BINSHIFT_MASTER": f"spark://127.0.0.1:{self.ports['MASTER']}",
@@ -83,17 +92,19 @@ class Pods:
 
     def worker(self, slot: int) -> subprocess.Popen[bytes]:
         """Start a worker."""
-        sizes = {"BINSHIFT_EXECUTOR_MEMORY": "600m", "BINSHIFT_EXECUTOR_CORES": "2"}
+        sizes = {"BINSHIFT_EXECUTOR_MEMORY": "600m", "BINSHIFT_EXECUTOR_CORES": str(self.cores)}
         return self.start(f"worker-{slot}", "worker", f"127.0.0.{slot + 2}", **sizes)
 
-    def driver(self, program: Path, *arguments: str) -> subprocess.Popen[bytes]:
-        """Start the driver."""
+    def driver(self, program: Path, *arguments: str, **more: str) -> subprocess.Popen[bytes]:
+        """Start the driver; ``more``: variables."""
         ours = {
             "BINSHIFT_TOKEN": ADMIN,
             "BINSHIFT_DRAIN_TOKEN": DRAIN,
             "BINSHIFT_CHECKPOINT": str(self.folder / "checkpoint"),
             "BINSHIFT_OWNER": "uid-1",
             "BINSHIFT_TERMINATION_LOG": str(self.folder / "termination"),
+            **({} if self.tls is None else {TLS_VARIABLE: str(self.tls)}),
+            **more,
         }
         return self.start("driver", "driver", "127.0.0.1", str(program), *arguments, **ours)
 
@@ -111,9 +122,12 @@ class Pods:
         """The response of the control API."""
         data = None if body is None else json.dumps(body).encode()
         headers = {"Authorization": f"Bearer {ADMIN}", "Content-Type": "application/json"}
-        url = f"http://127.0.0.1:{self.ports['CONTROL']}{path}"
+        url = f"{'http' if self.tls is None else 'https'}://127.0.0.1:{self.ports['CONTROL']}{path}"
+        secured = ssl.create_default_context(cafile=None if self.tls is None else str(self.tls / AUTHORITY))
         try:
-            with _OPENER.open(Request(url, data, headers, method=method), timeout=30) as answer:
+            with build_opener(ProxyHandler({}), HTTPSHandler(context=secured)).open(
+                Request(url, data, headers, method=method), timeout=30
+            ) as answer:
                 return json.loads(answer.read())
         except HTTPError as refused:
             return json.loads(refused.read())
@@ -147,13 +161,10 @@ class Pods:
         return found
 
 
-_OPENER = build_opener(ProxyHandler({}))
-
-
 @contextmanager
-def pods(folder: Path) -> Iterator[Pods]:
+def pods(folder: Path, tls: Path | None = None, cores: int = 2) -> Iterator[Pods]:
     """Pods whose processes are ended afterwards in any case."""
-    made = Pods(folder)
+    made = Pods(folder, tls, cores)
     try:
         yield made
     finally:
