@@ -1,6 +1,6 @@
 """TLS to a driver: what its certificate is checked by.
 
-A driver is addressed by its pod's IP, which another pod may have by now. So its certificate must be for the name of its Service, which
+A driver is addressed by its pod's IP, which another pod can have already. So its certificate must be for the name of its Service, which
 includes the namespace, and signed by the authority in the same Secret: a token is sent to no other process.
 """
 

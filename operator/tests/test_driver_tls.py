@@ -121,7 +121,7 @@ def test_encryption_can_be_switched_on_and_off(authority: Authority) -> None:
 
 
 def test_a_missing_secret_is_reported(authority: Authority) -> None:
-    """The condition names the Secret, what it needs and the name that the certificate must be for; once it is there, nothing is reported."""
+    """The condition names the Secret, what it needs and the name that the certificate must be for; once it exists, nothing is reported."""
     cluster = SimCluster().start()
     assert cluster.dataflow is not None
     cluster.dataflow["spec"]["encryption"] = {"secretName": SECRET}

@@ -101,7 +101,7 @@ def test_a_renewal_that_cannot_be_used_changes_nothing(
 
 @pytest.mark.parametrize("case", ["nothing", "another key", "a password"])
 def test_it_does_not_start_without_a_certificate(case: str, authority: Authority, tmp_path: Path) -> None:
-    """What is wrong is named, with the folder; a key with a password is never asked for on a terminal."""
+    """What is wrong is named, with the folder; the password of a key is never read from a terminal."""
     content = {
         "nothing": {},
         "another key": {**authority.issue(HOST), "tls.key": authority.issue(HOST)["tls.key"]},
