@@ -148,7 +148,7 @@ def test_a_driver_that_is_gone_is_not_waited_for(
             raise URLError(trouble)
         return io.BytesIO(MOVING)
 
-    monkeypatch.setattr(drain, "_OPENER", SimpleNamespace(open=open_))
+    monkeypatch.setattr(drain, "build_opener", lambda *_: SimpleNamespace(open=open_))
     assert "not drained" in drain_message("http://driver:1", monkeypatch)
     assert len(requests) == requested
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -14,6 +16,7 @@ import pytest
 from certificates import Authority, Mounted
 from overheard import Overheard, overheard
 from pods_world import SPARKS, Pods, pods
+from runs import WAIT_SECONDS, awaited, run_command, running, status
 
 pytestmark = pytest.mark.cluster
 
@@ -86,7 +89,27 @@ def _spark_ui_only_shows(world: Pods) -> None:
     assert "kill" not in page
     with pytest.raises(HTTPError, match="403"):
         urlopen(Request(f"http://{HOST}:{port}/jobs/job/kill/?id=0", method="POST"), timeout=60)
-    places = {
-        each.laddr.ip for each in psutil.net_connections("tcp") if each.status == "LISTEN" and each.laddr.port == port
-    }
+    listeners = [each.laddr for each in psutil.net_connections("tcp") if each.status == "LISTEN" and each.laddr]
+    places = {each.ip for each in listeners if each.port == port}
     assert {each.removeprefix("::ffff:") for each in places} == {HOST}
+
+
+def test_an_encrypted_run(tmp_path: Path) -> None:
+    """`binshift run --encrypt` commits epochs and is scaled by another command, which checks the certificate; a folder without one is refused."""
+    folder = Mounted(tmp_path / "tls").put(Authority().issue(HOST))
+    program = str(PROGRAM.with_name("steered_program.py"))
+    options = ("--workers", "1", "--encrypt", str(folder))
+    with running(tmp_path, program, *options, "--", str(tmp_path / "checkpoint")) as process:
+
+        def seen() -> Any:
+            assert process.poll() is None, (tmp_path / "run.log").read_text(errors="replace")
+            return status(tmp_path)
+
+        before = awaited(seen, lambda seen: seen["dataflow"]["epoch"] >= 2)
+        assert before["run"]["url"].startswith("https://127.0.0.1:")
+        assert run_command(tmp_path, "scale", "2", "--wait").returncode == 0
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=WAIT_SECONDS) == 130
+    refused = run_command(tmp_path, "run", program, "--encrypt", str(tmp_path / "runs"))
+    assert refused.returncode == 2
+    assert "has no tls.crt" in refused.stderr
