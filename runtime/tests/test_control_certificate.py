@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import socket
 import ssl
+from argparse import ArgumentTypeError
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
+import msgspec
 import pytest
 from certificates import Authority, Mounted
 from control_fakes import ADMIN, TOKENS, FakeService
 
 from binshift.control import Control, ControlSettings, serve
-from binshift.errors import InvalidSettings
+from binshift.errors import ControlUnreachable, InvalidSettings
 from binshift.hosting.client import ControlClient
+from binshift.hosting.local.directory import Run
+from binshift.hosting.local.options import certificate_folder, control_of
 from binshift.hosting.pod import drain
 
 HOST = "127.0.0.1"
@@ -110,6 +114,27 @@ def test_it_does_not_start_without_a_certificate(case: str, authority: Authority
     folder = Mounted(tmp_path / "tls").put(content)
     with pytest.raises(InvalidSettings, match=f"{folder} cannot be used"):
         serve(ControlSettings(tokens=TOKENS, tls=folder))
+
+
+def test_commands_of_a_run_check_its_certificate(control: Control, mounted: Mounted, tmp_path: Path) -> None:
+    """The folder of a run names the authority; with another one, a command sends no token."""
+    run = Run("clicks-1", 1, "clicks.py", "cluster", ADMIN, control.api.url, authority=str(mounted.path / "ca.crt"))
+    found = control_of(run)
+    assert found is not None
+    assert found.dataflow().epoch == 7
+    other = tmp_path / "other.crt"
+    other.write_bytes(Authority().pem)
+    stranger = control_of(msgspec.structs.replace(run, authority=str(other)))
+    assert stranger is not None
+    with pytest.raises(ControlUnreachable, match="CERTIFICATE_VERIFY_FAILED"):
+        stranger.dataflow()
+
+
+def test_a_folder_of_a_certificate_is_checked(mounted: Mounted, tmp_path: Path) -> None:
+    """The option of `binshift run` names what is missing."""
+    assert certificate_folder(str(mounted.path)) == mounted.path
+    with pytest.raises(ArgumentTypeError, match=r"has no tls\.crt"):
+        certificate_folder(str(tmp_path))
 
 
 @pytest.mark.parametrize("known", [True, False])
