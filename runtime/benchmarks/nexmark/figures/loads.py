@@ -18,7 +18,7 @@ class Load:
     """The events of one query.
 
     Attributes:
-        rate: events due in a second of the clock, of all kinds; also those that the query does not read.
+        rate: events due in a second of the clock, of all kinds, also of kinds that the query does not read.
         prefill: events that are due at once, at the start: they make the state.
         config: of the generator; its rate is of event time, so `rate` divided by it is the dilation of time.
     """
