@@ -1,16 +1,20 @@
-"""Drained workers that have returned: once reported as registered, they get their share of the bins at once, in one step."""
+"""Drained and lost workers that have returned: once registered, they get their share of the bins at once, in one step."""
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
+from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from background_world import BackgroundWorld
 from target_world import UID, begun, rows, slots, targets
 
 from binshift.control import read_model
 from binshift.engine.dataflow import Dataflow
+from binshift.engine.ports import Executor
 from binshift.model import Worker
 from binshift.spark.frontend.dataflow import StreamingQuery
 from binshift.spark.jobs.input_meter import InputMeter
@@ -89,3 +93,20 @@ def test_numbers_of_migrations_go_on_after_a_restart() -> None:
     second = targets(cluster).put(UID, 2, slots(0, 1))
     assert second is not None
     assert second.id > first.id
+
+
+def test_executors_are_read_and_observed_at_once() -> None:
+    """While they are read, the epoch reports no loss, which the older reading would undo: the worker would not get its bins back."""
+    world = BackgroundWorld()
+    free: list[bool] = []
+    lock, alive = world.coordinator.lock, world.alive
+
+    def watched() -> Mapping[Worker, Executor]:
+        other = Thread(target=lambda: free.append(lock.acquire(blocking=False)))
+        other.start()
+        other.join()
+        return alive()
+
+    world.alive = watched  # type: ignore[method-assign]
+    world.round()
+    assert free == [False]

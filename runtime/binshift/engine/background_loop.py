@@ -93,9 +93,12 @@ class BackgroundLoop:
             Fenced: a newer driver has taken over.
             StorageUnavailable: the log's files did not answer.
         """
-        executors, migrations = self.ports.executors.alive(), self.coordinator.migrations
-        self.targets.observe({worker: executor.id for worker, executor in executors.items()})
-        with self.coordinator.lock:
+        migrations = self.coordinator.migrations
+        with (
+            self.coordinator.lock
+        ):  # what was read before the epoch's thread reports a loss must not be observed after it
+            executors = self.ports.executors.alive()
+            self.targets.observe({worker: executor.id for worker, executor in executors.items()})
             migrations.observe(frozenset(executors))
             wanted = migrations.cold()
             specs = self.coordinator.background()
