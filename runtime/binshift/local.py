@@ -87,6 +87,9 @@ class LocalCluster:
         self.directory.mkdir(parents=True, exist_ok=True)
         log = self.directory / "master.log"
         log.unlink(missing_ok=True)
+        if self.secret_file is not None:
+            self.secret_file.touch(0o600)
+            self.secret_file.write_text(f"spark.authenticate.secret {self._secret}\n", encoding="utf-8")
         self.port = _await_port(log, self.start_master())
         for worker in range(self.workers):
             self.start_worker(Worker(worker))
@@ -163,9 +166,9 @@ class LocalCluster:
         }
 
     @property
-    def secret_environment(self) -> dict[str, str]:
-        """What the environment of a program on this cluster needs; empty unless it is encrypted."""
-        return {SECRET_VARIABLE: self._secret} if self.encrypted else {}
+    def secret_file(self) -> Path | None:
+        """Spark conf with the secret, for a program on this cluster; None unless it is encrypted. So it is on no command line."""
+        return self.directory / "secret.conf" if self.encrypted else None
 
     def _spawn(self, main: str, arguments: Sequence[str], log: Path, environment: dict[str, str]) -> ChildProcess:
         import pyspark
@@ -174,7 +177,8 @@ class LocalCluster:
         base = {"SPARK_HOME": str(home), "SPARK_DAEMON_MEMORY": "256m", "SPARK_NO_DAEMONIZE": "1"}
         base |= {"JAVA_HOME": java_home(), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": MASTER_HOST}
         secured = [f"-D{key}={value}" for key, value in SPARK_CONF.items()] if self.encrypted else []
-        base |= cds.daemon_environment(" ".join([DAEMON_OPTIONS, *secured])) | self.secret_environment
+        base |= cds.daemon_environment(" ".join([DAEMON_OPTIONS, *secured]))
+        base |= {SECRET_VARIABLE: self._secret} if self.encrypted else {}
         with log.open("ab") as out:
             command = ["sh", "-c", GUARD, "guard", str(home / "bin" / "spark-class"), main, *arguments]
             return ChildProcess(command, os.environ | base | environment, output=out)

@@ -30,8 +30,8 @@ class Failure:
     traceback: str
 
 
-def submit_arguments(master: str, conf: Mapping[str, str]) -> str:
-    """The value of ``PYSPARK_SUBMIT_ARGS`` that gives a program its master and conf.
+def submit_arguments(master: str, conf: Mapping[str, str], more: Path | None = None) -> str:
+    """The value of ``PYSPARK_SUBMIT_ARGS`` that gives a program its master and conf; ``more``: a file with conf that must not be shown.
 
     >>> submit_arguments("spark://127.0.0.1:7077", {"spark.app.name": "a b"})
     "--master spark://127.0.0.1:7077 --conf 'spark.app.name=a b' pyspark-shell"
@@ -39,6 +39,7 @@ def submit_arguments(master: str, conf: Mapping[str, str]) -> str:
     arguments = ["--master", master]
     for key, value in conf.items():
         arguments += ["--conf", f"{key}={value}"]
+    arguments += [] if more is None else ["--properties-file", str(more), "--load-spark-defaults"]
     return shlex.join([*arguments, "pyspark-shell"])
 
 

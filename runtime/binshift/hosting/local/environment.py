@@ -70,13 +70,19 @@ def program_conf(
 
 
 def program_environment(
-    master: str, conf: Mapping[str, str], java: str, token: str, port: int, directory: Path
+    master: str,
+    conf: Mapping[str, str],
+    java: str,
+    token: str,
+    port: int,
+    directory: Path,
+    secret: Path | None = None,
 ) -> dict[str, str]:
-    """Variables of the program's process in addition to those of `binshift run`."""
+    """Variables of the program's process in addition to those of `binshift run`; ``secret``: a file with conf."""
     from binshift.spark.conf import MASTER_VARIABLE
 
     return {
-        "PYSPARK_SUBMIT_ARGS": submit_arguments(master, conf),
+        "PYSPARK_SUBMIT_ARGS": submit_arguments(master, conf, secret),
         "PYSPARK_PYTHON": sys.executable,
         "JAVA_HOME": java,
         MASTER_VARIABLE: master,

@@ -189,10 +189,10 @@ def _started(
     chosen |= bounded(dict(given.conf)) if given.autoscale else dict(given.conf)
     chosen |= {RESTORE_CONF: location(given.restore_from)} if given.restore_from else {}
     whole = program_conf(required, given.workers, app, cluster.directory, path, chosen)
-    extra = program_environment(cluster.url, whole, java_home(), token, given.port, run.path)
+    extra = program_environment(cluster.url, whole, java_home(), token, given.port, run.path, cluster.secret_file)
     command = [sys.executable, "-m", "binshift.hosting.local.program", str(app), *given.arguments]
     checkpoint = given.checkpoint or os.environ.get(CHECKPOINT_VARIABLE) or str(cluster.directory / "checkpoint")
-    own = {CHECKPOINT_VARIABLE: checkpoint, "SPARK_LOCAL_IP": MASTER_HOST, **cluster.secret_environment}
+    own = {CHECKPOINT_VARIABLE: checkpoint, "SPARK_LOCAL_IP": MASTER_HOST}
     tls = {} if given.encrypt is None else {TLS_VARIABLE: str(given.encrypt)}
     return ChildProcess(command, os.environ | extra | own | tls)
 
