@@ -24,7 +24,15 @@ from binshift_operator.model.names import (
 TICKS_MAX = 150
 NOT_IN_PLACE = ("InvalidSpec",)
 """Why a spec that the API server has taken is not carried out."""
+SECRET_DATA: Mapping[str, str] = dict.fromkeys(("tls.crt", "tls.key", "ca.crt"), "eA==")
+"""Of any of them: one name can be given for both."""
 OWN = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink")
+
+
+def lent_secrets(spec: Mapping[str, Any]) -> list[str]:
+    """The Secrets that a spec names: the one with credentials, and the one with a certificate."""
+    found = [(spec.get("checkpoint") or {}).get("credentialsSecret"), (spec.get("encryption") or {}).get("secretName")]
+    return [each for each in found if each]
 
 
 def kept(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -65,14 +73,12 @@ class Editor:
         return found
 
     def lend(self, spec: Mapping[str, Any]) -> None:
-        """The Secret with the credentials that a spec names, its ServiceAccount, and the snapshot that it begins with."""
-        named = {
-            "Secret": spec["checkpoint"].get("credentialsSecret"),
-            "ServiceAccount": spec.get("serviceAccountName"),
-        }
-        for kind, name in named.items():
+        """The Secrets that a spec names, its ServiceAccount, and the snapshot that it begins with."""
+        named = [("ServiceAccount", spec.get("serviceAccountName")), *(("Secret", each) for each in lent_secrets(spec))]
+        for kind, name in named:
             if name and (kind, NS, name) not in self.cluster.server.objects:
-                self.cluster.server.put(kind, {"kind": kind, "metadata": {"name": name, "namespace": NS}, "data": {}})
+                meta = {"name": name, "namespace": NS}
+                self.cluster.server.put(kind, {"kind": kind, "metadata": meta, "data": dict(SECRET_DATA)})
 
         snapshot = (spec["checkpoint"].get("restoreFrom") or {}).get("snapshot")
         if snapshot and (SNAPSHOT_KIND, NS, snapshot) not in self.cluster.server.objects:
