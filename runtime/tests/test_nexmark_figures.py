@@ -18,7 +18,7 @@ with importable():
     import plots
     from latency import Latencies
     from nexmark.__main__ import arguments
-    from nexmark.figures import sections, spikes, ways
+    from nexmark.figures import command, sections, spikes, ways
     from nexmark.figures.all import EXPERIMENTS
     from nexmark.figures.experiment import Experiment
     from nexmark.figures.failure import CALM, MOVING, SYSTEMS
@@ -190,6 +190,7 @@ def test_results_become_a_section_with_a_plot(name: str, tmp_path: Path, monkeyp
     assert f"images/nexmark-{name}.png" in found
     assert " ".join(experiment.finding.split()) in " ".join(found.split())
     assert "not measured" not in experiment.sentence(rows)
+    assert "a move takes 3.00 s" in command.brief(experiment, rows[0])
     assert [column for column in experiment.columns if all(row.get(column, "") == "" for row in rows)] == []
     assert plots.plotted(experiment.paint, rows, tmp_path / "x.png").stat().st_size > 1000
 

@@ -13,7 +13,7 @@ from archive import save
 from measuring import Bench, bench
 from options import WATCH
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from tables import text
+from tables import cell, text
 from targets import Row, verdicts
 
 from nexmark.engines import CONF
@@ -122,11 +122,18 @@ def measure(running: Bench, experiment: Experiment, options: argparse.Namespace)
     with _progress(experiment.name, experiment.count(options, pace)) as done:
         for row in experiment.run(running, options, replace(pace, done=done)):
             rows.append(row)
+            print(brief(experiment, row), flush=True)
             if not options.no_save and not getattr(options, "fixed", False):
                 save(experiment.archive, [row], experiment.case, elsewhere=WATCH.cores())
     print(text(shown(experiment, rows)))
     print(text(verdicts(rows, experiment.targets, experiment.named)))
     print(experiment.sentence(rows), flush=True)
+
+
+def brief(experiment: Experiment, row: Row) -> str:
+    """A row in one line, while others are still measured."""
+    worst, calm, took = (cell(row[column]) for column in ("worst_median_s", "calm_p99_s", "seconds"))
+    return f"{experiment.named(row)}: worst record {worst} s, calm p99 {calm} s, a move takes {took} s"
 
 
 def shown(experiment: Experiment, rows: Iterable[Row]) -> list[dict[str, Any]]:
