@@ -102,7 +102,7 @@ def _kills(running: Bench, query: Any, args: Namespace) -> Iterator[tuple[float,
 
 
 def _is_whole(query: Any) -> bool:
-    """Every worker has an executor and bins, nothing moves, and every standby copy is there."""
+    """Every worker has an executor and bins, nothing moves, and every standby copy exists."""
     flow = query.dataflow
     with flow.coordinator.lock:
         migrations = flow.coordinator.migrations
