@@ -182,9 +182,7 @@ class StreamingQuery(SparkStreamingQuery):
     def _begin(self, act: Callable[[], Begun]) -> Begun:
         if not self.isActive:
             raise MigrationRefused("the query has ended; start it again first")
-        with (
-            self.dataflow.coordinator.lock
-        ):  # or a returned worker that no round has noticed is treated as still draining
+        with self._coordinator.lock:  # or a returned worker that no round has noticed is treated as still draining
             self._targets.observe({w: executor.id for w, executor in self._epochs.ports.executors.alive().items()})
         migration = act()
         self.dataflow.background.wake()
