@@ -58,6 +58,17 @@ def test_without_a_secret_nothing_is_authenticated() -> None:
     assert not [key for key in found if "authenticate" in key or "checkpoint" in key]
 
 
+@pytest.mark.parametrize(("variables", "enabled"), [({}, False), ({"BINSHIFT_SPARK_UI": "true"}, True)])
+def test_sparks_ui_is_on_loopback(variables: dict[str, str], enabled: bool, tmp_path: Path) -> None:
+    """It is off by default; enabled, it has its own port of the table, listens on loopback and ends nothing."""
+    settings = DriverSettings.from_environment(DRIVER | variables)
+    found = conf.fixed(settings, {}, Path("/app/main.py"), "")
+    assert found["spark.ui.enabled"] == str(enabled).lower()
+    assert (found["spark.ui.port"], found["spark.ui.killEnabled"]) == (str(Ports().spark_ui), "false")
+    prepared = conf.prepare(settings, Path("/app/main.py"), "", tmp_path)
+    assert prepared.get("SPARK_LOCAL_IP") == ("127.0.0.1" if enabled else None)
+
+
 def test_a_value_may_have_any_characters() -> None:
     """Backslashes and leading blanks survive Java's parsing; a line break cannot start another property."""
     assert conf.defaults_file({"a": "b\\c"}, "given", {"d": " e\nf"}) == "a=b\\\\c\n\ngiven\nd=\\ e\\nf\n"
