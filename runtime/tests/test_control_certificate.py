@@ -103,6 +103,16 @@ def test_a_renewal_that_cannot_be_used_changes_nothing(
     assert served(control.api.port) == other["tls.crt"]
 
 
+def test_an_idle_client_does_not_delay_the_next_server(
+    control: Control, authority: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A client that keeps its connection does not have to answer the end of TLS: no server runs into the limit of its end."""
+    with httpx2.Client(base_url=control.api.url, verify=trusting(authority), timeout=SECONDS) as kept:
+        assert kept.get("/healthz").status_code == 200
+        control.stop()
+    assert "timeout graceful shutdown exceeded" not in caplog.text
+
+
 @pytest.mark.parametrize("case", ["nothing", "another key", "a password"])
 def test_it_does_not_start_without_a_certificate(case: str, authority: Authority, tmp_path: Path) -> None:
     """What is wrong is named, with the folder; the password of a key is never read from a terminal."""

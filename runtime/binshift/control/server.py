@@ -81,11 +81,17 @@ class _Connection(H11Protocol):
         if self.cycle is None:
             self.loop.call_later(LINGER_SECONDS, self._closed)
         else:
-            super().shutdown()
+            self._end()
 
     def _closed(self) -> None:
         if not self.transport.is_closing():
-            super().shutdown()
+            self._end()
+
+    def _end(self) -> None:
+        super().shutdown()
+        if self.transport.is_closing() and self.transport.get_extra_info("ssl_object") is not None:
+            # A client that keeps an idle connection does not always answer the end of TLS, and the next server would wait for it.
+            self.loop.call_later(LINGER_SECONDS, self.transport.abort)
 
 
 class ControlServer:
