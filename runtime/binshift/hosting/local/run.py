@@ -136,10 +136,6 @@ class _Watch:
             event = "rebalanced" if decision.rebalance else "autoscaled"
             self.report(event, why=decision.message, workers=decision.workers)
 
-    def control(self) -> ControlClient | None:
-        """The control API, once the program's process has started it."""
-        return control_of(self.run_directory.run)
-
     def stop(self) -> int:
         """Let the query finish its epoch and the program what comes after; the caller ends what is left."""
         self.output.ending = True
@@ -166,8 +162,7 @@ class _Watch:
 
 def _control(run: directory.RunDirectory) -> ControlClient | None:
     """The control API, once the program's process has started it."""
-    found = run.run
-    return None if found.url is None else ControlClient(found.url, found.token)
+    return control_of(run.run)
 
 
 def _autoscaling(
