@@ -27,12 +27,10 @@ from binshift_operator.model.status import HOT_KEYS_MAX, HotKey, MigrationStatus
 from binshift_operator.model.tracebacks import cause_first
 from binshift_operator.status_codec import parse_time
 
-SECONDS_MAX: Final = 5.0
-"""For a response."""
+SECONDS_MAX: Final = 5.0  # for a response
 CONNECT_SECONDS_MAX: Final = 2.0
 """For a connection: the kernel of even a busy driver accepts one at once; the address of a deleted pod never responds."""
-TLS: Final = ssl.create_default_context()
-"""Made once: that takes longer than a request."""
+TLS: Final = ssl.create_default_context()  # made once: that takes longer than a request
 ANSWER_BYTES_MAX: Final = 4_000_000
 REASON_CHARACTERS_MAX: Final = 2000
 PART_CHARACTERS_MAX: Final = 32

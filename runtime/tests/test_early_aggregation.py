@@ -60,7 +60,7 @@ def routed(frame: DataFrame, batch: DataFrame, templates: Templates, jvm: Jvm) -
 def test_a_hot_key_is_a_row_of_each_task(
     spark: SparkSession, users: DataFrame, batch: DataFrame, templates: Templates, jvm: Jvm
 ) -> None:
-    """Instead of 2,700 rows. The result, and the number of records, are as ever."""
+    """Instead of 2,700 rows. The result and the number of records stay the same."""
     counts = users.groupBy("user").agg(F.count("*"), F.max("value"), F.collect_set(F.col("value") % 2))
     rows, written = exchanged_rows(spark, routed(counts, batch, templates, jvm), "early")
     others = ROWS // 10

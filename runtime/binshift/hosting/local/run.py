@@ -19,7 +19,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -57,10 +56,8 @@ RESTORE_HELP: Final = "snapshot of a dataflow to begin with, if the checkpoint i
 ENCRYPT_HELP: Final = (
     "TLS by tls.crt, tls.key and ca.crt there (for 127.0.0.1), and encryption between Spark's processes"
 )
-CORES_MIN: Final = 2
-"""Background jobs need a task slot of their own."""
-CORES: Final = 3
-"""And so does a standing task."""
+CORES_MIN: Final = 2  # background jobs need a task slot of their own
+CORES: Final = 3  # and so does a standing task
 CORES_MAX: Final = 64
 STOP_SECONDS_MAX: Final = 60.0
 """How long a query may take to finish its epoch."""
@@ -84,7 +81,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         output = ExecutorOutput(cluster.directory, report.show_line)
         process = _started(app, given, run, cluster, token)
         ends.callback(process.end_group)
-        control = partial(_control, run)
+
+        def control() -> ControlClient | None:
+            return control_of(run.run)
+
         scaling = _autoscaling(given, run, control)
         return _Watch(run, cluster, process, interrupts, output, report, control, scaling).run()
 
@@ -158,11 +158,6 @@ class _Watch:
         except FileNotFoundError:
             return ""
         return "\n".join(without_java(text.splitlines())[-TRACEBACK_LINES_MAX:])
-
-
-def _control(run: directory.RunDirectory) -> ControlClient | None:
-    """The control API, once the program's process has started it."""
-    return control_of(run.run)
 
 
 def _autoscaling(
