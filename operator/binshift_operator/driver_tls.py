@@ -42,6 +42,7 @@ class Trust:
             ValueError: the authority is no certificate; the message names the Secret.
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # it trusts nothing else, not even without an authority
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # the authority can be an intermediate one
         try:
             context.load_verify_locations(cadata=self.authority)
         except (ssl.SSLError, ValueError) as error:
@@ -93,7 +94,9 @@ def read_trust(kube: Kube, key: DataflowKey, secret: str) -> Trust:
 
 
 def _trust(key: DataflowKey, secret: str, data: Mapping[str, Any] | None) -> Trust:
-    authority = base64.b64decode((data or {}).get(AUTHORITY) or "").decode("ascii", "replace")
+    authority = base64.b64decode((data or {}).get(AUTHORITY) or "").decode(
+        "ascii", "ignore"
+    )  # comments can have any letters
     return Trust(secret, key.control_host, authority)
 
 

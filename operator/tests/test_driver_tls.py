@@ -18,7 +18,7 @@ from binshift.control import Control, ControlSettings, serve
 from binshift_operator.configuration import Configuration
 from binshift_operator.driver_access import DriverAccess
 from binshift_operator.driver_client import DriverClient
-from binshift_operator.driver_tls import Trust
+from binshift_operator.driver_tls import Trust, _trust
 from binshift_operator.errors import Unreachable
 from binshift_operator.kube import Kube
 from binshift_operator.model.names import DataflowKey
@@ -70,6 +70,17 @@ def test_another_process_gets_no_token(
     assert isinstance(service, FakeService)
     assert service.reads == 0
     assert service.writes == []
+
+
+def test_an_authority_can_be_an_intermediate_one(driver: Control, tmp_path: Path, authority: Authority) -> None:
+    """The Secret of an issuer that another one has signed has its certificate only; comments can have any letters."""
+    middle = Authority("middle", authority)
+    folder = Mounted(tmp_path / "middle").put(middle.issue(HOST))
+    with serve(ControlSettings(tokens=TOKENS, tls=folder)) as control:
+        control.services.current = FakeService()
+        data = {"ca.crt": base64.b64encode("# Zürich\n".encode() + middle.pem).decode()}
+        trust = _trust(DataflowKey(NS, NAME, "uid"), SECRET, data)
+        assert client(control, trust).dataflow().epoch == 7
 
 
 def test_an_authority_that_is_none_is_reported(driver: Control) -> None:
@@ -140,6 +151,20 @@ def test_a_missing_secret_is_reported(authority: Authority) -> None:
     )
     put(cluster, content)
     cluster.converge()
+    assert condition(cluster, "Degraded")["status"] == "False"
+
+
+def test_a_stream_runs_on_until_the_secret_exists(authority: Authority) -> None:
+    """Switched on too early, encryption stops nothing; once there is a Secret, the dataflow restarts with it."""
+    cluster = start_cluster()
+    (before,) = cluster.pods("driver")
+    cluster.edit(encryption={"secretName": SECRET})
+    cluster.run(40)
+    assert [each["metadata"]["uid"] for each in cluster.pods("driver")] == [before["metadata"]["uid"]]
+    assert condition(cluster, "Degraded")["reason"] == "CertificateMissing"
+    put(cluster, authority.issue(HOST))
+    cluster.converge()
+    assert [each["metadata"]["uid"] for each in cluster.pods("driver")] != [before["metadata"]["uid"]]
     assert condition(cluster, "Degraded")["status"] == "False"
 
 

@@ -14,15 +14,17 @@ DAY = datetime.timedelta(days=1)
 
 
 class Authority:
-    """One that signs; ``pem``: its own certificate."""
+    """One that signs; ``pem``: its own certificate, which it has signed itself, or the authority ``above``."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "test authority", above: Authority | None = None) -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test authority")])
-        own = self._unsigned(self._name, self._key.public_key()).add_extension(x509.BasicConstraints(True, None), True)
+        self._name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+        signer = self if above is None else above
+        own = signer._unsigned(self._name, self._key.public_key())
+        own = own.add_extension(x509.BasicConstraints(True, None), True)
         usage = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
         own = own.add_extension(usage, True)
-        self.pem = own.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+        self.pem = own.sign(signer._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
     def issue(self, *names: str, password: bytes = b"") -> dict[str, bytes]:
         """The content of a Secret for these names or addresses; ``password``: of the key."""

@@ -179,9 +179,9 @@ def _outdated(situation: Situation) -> Step | None:
     ended_earlier = _has_just_ended(observed) and situation.before.finished_generation != 0
     if not (_needs_restart(situation) or stopped or ended_earlier):
         return None
-    no_account = _service_account_problem(observed)
-    if no_account is not None and observed.has_live_driver and not stopped:
-        return replace(_invalid(observed), degraded=no_account)
+    missing = _service_account_problem(observed) or _certificate_problem(observed)
+    if missing is not None and observed.has_live_driver and not stopped:
+        return replace(_invalid(observed), degraded=missing)
     return stopping.restart(situation)
 
 
@@ -224,6 +224,10 @@ def _checkpoint_problem(situation: Situation) -> Problem | None:
             DegradedReason.CREDENTIALS_MISSING,
             f"there is no Secret {observed.credentials_missing} (checkpoint.credentialsSecret): create it",
         )
+    return _certificate_problem(observed)
+
+
+def _certificate_problem(observed: ObservedState) -> Problem | None:
     return (DegradedReason.CERTIFICATE_MISSING, observed.certificate_problem) if observed.certificate_problem else None
 
 

@@ -103,11 +103,17 @@ def open_run(name: str | None) -> tuple[RunDirectory, ControlClient]:
 
 
 def control_of(run: Run) -> ControlClient | None:
-    """The control API of a run; None until its program's process has started it."""
+    """The control API of a run; None until its program's process has started it, and while its authority's file is being renewed."""
     if run.url is None:
         return None
-    tls = None if run.authority is None else ssl.create_default_context(cafile=run.authority)
-    return ControlClient(run.url, run.token, tls)
+    if run.authority is None:
+        return ControlClient(run.url, run.token)
+    try:
+        trust = ssl.create_default_context(cafile=run.authority)
+    except OSError:  # no such file, or half of one
+        return None
+    trust.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # the authority can be an intermediate one
+    return ControlClient(run.url, run.token, trust)
 
 
 def page_address(run: Run) -> str:
