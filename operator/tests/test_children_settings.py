@@ -51,7 +51,15 @@ def test_an_edit_of_standby_replicas_restarts() -> None:
     assert dataflow(standbyReplicas=1).restart_hash != dataflow().restart_hash
 
 
-@pytest.mark.parametrize("edit", [{"maxEpoch": "1s"}, conf("2s")], ids=["field", "conf"])
+OTHER_CASE = {"sparkConf": {MAX_EPOCH_CONF.lower(): "2s"}}
+
+
+def test_the_key_is_found_in_any_case() -> None:
+    """As the runtime finds it."""
+    assert dataflow(**OTHER_CASE).settings.max_epoch_seconds == 2.0
+
+
+@pytest.mark.parametrize("edit", [{"maxEpoch": "1s"}, conf("2s"), OTHER_CASE], ids=["field", "conf", "lower case"])
 def test_an_edit_restarts_nothing(edit: dict[str, Any]) -> None:
     """Of either place; another key of sparkConf does."""
     assert dataflow(**edit).restart_hash == dataflow().restart_hash

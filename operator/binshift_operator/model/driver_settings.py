@@ -34,11 +34,11 @@ def parse_settings(spec: Mapping[str, Any]) -> DriverSettings:
     Raises:
         ValueError: one is invalid.
     """
-    conf = spec.get("sparkConf") or {}
-    if MAX_EPOCH_CONF not in conf:
+    given = {key: str(each) for key, each in (spec.get("sparkConf") or {}).items() if _is_max_epoch(key)}
+    if not given:
         return DriverSettings(duration(spec["maxEpoch"]) if "maxEpoch" in spec else None)
     try:
-        return DriverSettings(resolve({MAX_EPOCH_CONF: str(conf[MAX_EPOCH_CONF])}).max_epoch)
+        return DriverSettings(resolve(given).max_epoch)
     except InvalidSettings as error:
         raise ValueError(f"sparkConf: {error}") from error
 
@@ -46,6 +46,11 @@ def parse_settings(spec: Mapping[str, Any]) -> DriverSettings:
 def without_settings(spec: Mapping[str, Any]) -> Mapping[str, Any]:
     """The spec without the live keys of its `sparkConf`."""
     conf = spec.get("sparkConf")
-    if not isinstance(conf, Mapping) or MAX_EPOCH_CONF not in conf:
+    if not isinstance(conf, Mapping) or not any(map(_is_max_epoch, conf)):
         return spec
-    return {**spec, "sparkConf": {key: each for key, each in conf.items() if key != MAX_EPOCH_CONF}}
+    return {**spec, "sparkConf": {key: each for key, each in conf.items() if not _is_max_epoch(key)}}
+
+
+def _is_max_epoch(key: str) -> bool:
+    """The runtime's settings are found in any case."""
+    return key.lower() == MAX_EPOCH_CONF.lower()

@@ -23,6 +23,7 @@ GENERATION_MAX: Final = 2**53 - 1
 """The largest integer that every JSON reader keeps exactly."""
 LATENCY_SECONDS_MAX: Final = 86_400.0
 MAX_EPOCH_SECONDS_MIN: Final = 0.05
+MAX_EPOCH_SECONDS_MAX: Final = 1e9  # the Spark conf has no limit
 BINS_LISTED_MAX: Final = 65_536
 """Bins of one answer; more are read page by page."""
 EPOCHS_LISTED_MAX: Final = 1000
@@ -91,7 +92,7 @@ class SettingsRequest(Body):
 
     max_epoch_seconds: float | None = Field(
         ge=MAX_EPOCH_SECONDS_MIN,
-        le=LATENCY_SECONDS_MAX,
+        le=MAX_EPOCH_SECONDS_MAX,
         allow_inf_nan=False,
         description="How long an epoch should take at most, from the next one on; null: no bound.",
     )

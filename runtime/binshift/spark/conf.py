@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -58,6 +60,19 @@ def required() -> dict[str, str]:
     'FAIR'
     """
     return {key: value for key, (value, _) in (STATIC | RECOMMENDED).items()}
+
+
+def given(spark: SparkSession) -> Mapping[str, str]:
+    """What the program was given: the folder's ``spark-defaults.conf``, where the process has one; else the session's.
+
+    A session also has what the program has set itself.
+    """
+    file = Path(os.environ.get("SPARK_CONF_DIR", "")) / "spark-defaults.conf"
+    if not os.environ.get("SPARK_CONF_DIR") or not file.is_file():
+        return spark.conf.getAll
+    jvm: Any = spark._jvm
+    found = jvm.org.apache.spark.util.Utils.getPropertiesFromFile(str(file))
+    return dict(jvm.scala.jdk.javaapi.CollectionConverters.asJava(found))
 
 
 def check(spark: SparkSession) -> None:

@@ -149,7 +149,7 @@ class _Parts:
         progress.publish(self.log.format.query, reports)
         # Spark runs a single batch for `once`: it must have everything.
         once = "once" in self.definition.trigger
-        bounds = None if once else self.definition.settings.max_epoch, resolve(self.spark.conf.getAll).max_epoch
+        bounds = None if once else self.definition.settings.max_epoch, resolve(conf.given(self.spark)).max_epoch
         query_id = self.log.format.query
         meter = InputMeter.of(self.java, self.pipeline.source, query_id, len(self.executors), *bounds)
         query = self._stream(dataflow, name, meter)
