@@ -12,6 +12,7 @@ from measured_epochs import Measured
 
 from binshift.control import statistics
 from binshift.control.models import moment
+from binshift.engine.timings import EpochTimings
 from binshift.model import Epoch
 
 
@@ -47,6 +48,20 @@ def test_percentiles_weigh_records_and_not_aggregated_rows() -> None:
     rate = statistics.rates([*calm, backlog], now=backlog.committed_at)
     assert rate is not None
     assert rate.source_rows_per_second > 50 * rate.input_rows_per_second
+
+
+def test_the_rate_of_a_bin_is_in_what_bins_count() -> None:
+    """Rows, where the JVM aggregates before the exchange, and not the records behind them."""
+    ten = [
+        EpochTimings(Epoch(at), 1_000.5 + at / 2, 1, {"total": 0.5}, 40, 0, 0, records_in=1_000, weighed_in=40)
+        for at in range(10)
+    ]
+    seen = statistics.rates(ten, now=1_005.0)
+    assert seen is not None
+    assert (seen.source_rows_per_second, seen.weighed_rows_per_second) == pytest.approx((2_000.0, 80.0))
+    found = statistics.rates_by_bin(np.array([3.0, 1.0]), seen)
+    assert found is not None
+    assert found.tolist() == pytest.approx([60.0, 20.0])
 
 
 def test_latency_is_of_the_epochs_between_two_times() -> None:

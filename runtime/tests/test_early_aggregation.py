@@ -96,5 +96,5 @@ def test_the_weight_of_a_bin_is_what_its_owner_works_on(column: str, weights: li
     counter = RecordCounter(BinSet(np.array([3, 4], dtype=np.int32)))
     bins, counts = pa.array([3, 4, 4], pa.int32()), pa.array([7, 2, 3], pa.int64())
     counter.add(pa.RecordBatch.from_arrays([bins, counts], names=[BIN_COLUMN, column]))
-    assert (counter.rows, counter.records) == (3, 12)
+    assert (counter.rows, counter.records, counter.weighed) == (3, 12, sum(weights))
     assert np.frombuffer(counter.packed(), "<i8").reshape(2, -1).tolist() == [[3, 4], weights]

@@ -68,7 +68,7 @@ def hottest_of(counts: npt.NDArray[np.float64], named: Sequence[NamedKey], reach
     Args:
         counts: records by bin.
         named: hot keys.
-        reaching: the share of the source's rows that reach operators.
+        reaching: rows behind the exchange, per row of the source: of the rest of the work all workers have a share.
 
     >>> hottest_of(np.array([1.0, 3.0]), []), hottest_of(np.array([1.0, 3.0]), [], 0.1)
     (Hottest(share=0.75, key=''), Hottest(share=0.075, key=''))

@@ -62,6 +62,9 @@ class Rates(Answer):
     epochs_per_second: float
     input_rows_per_second: float = Field(description="Rows that reach the state, after the JVM's own aggregation.")
     source_rows_per_second: float = Field(description="Records behind those rows, before that aggregation.")
+    weighed_rows_per_second: float = Field(
+        default=0.0, description="Records as bins count them: as rows where the JVM aggregates before the exchange."
+    )
     output_rows_per_second: float
 
 
@@ -200,7 +203,7 @@ class BinLoad(Answer):
     rows: int | None
     bytes: int | None
     rows_per_second: float | None = Field(
-        description="Estimate of the source's records that reach it: by its share of the records counted in one epoch of 16, "
+        description="Estimate of the records that reach it, as rows where the JVM aggregates before the exchange: by its share in one epoch of 16, "
         "and the rate of the last minute; null while fewer than 10,000 were counted since the driver's start."
     )
     copies: list[Copy]

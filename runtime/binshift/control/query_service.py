@@ -213,7 +213,7 @@ class QueryService(ControlService):
         """The load, with the bin that has most records. ``measured``: of the newest epochs."""
         coordinator, load = self._dataflow.coordinator, self._query.load(now)
         read = load.rows_per_second
-        reaching = min(1.0, measured.source_rows_per_second / read) if measured is not None and read else 1.0
+        reaching = min(1.0, measured.weighed_rows_per_second / read) if measured is not None and read else 1.0
         counts, named = coordinator.migrations.bin_records.counts, coordinator.hot_keys.named
         return replace(load, hottest=hottest_of(counts, named, reaching), skew=self._skew.newest(reaching))
 

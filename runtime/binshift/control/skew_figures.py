@@ -29,7 +29,7 @@ class SkewFigures:
     def newest(self, reaching: float = 1.0) -> Skew | None:
         """How uneven the workers' loads are, and would be after a rebalance; None while too few records were counted.
 
-        ``reaching``: the share of the source's rows that reach operators. All workers read and filter the others, whatever bins they have.
+        ``reaching``: rows behind the exchange, per row of the source. All workers read, filter and reduce rows, whatever bins they have.
         """
         found = self._of_bins()
         return found and Skew(1 + reaching * (found.now - 1), 1 + reaching * (found.balanced - 1))

@@ -72,14 +72,15 @@ def rates(epochs: Sequence[EpochTimings], now: float) -> Rates | None:
         epochs_per_second=len(recent) / window,
         input_rows_per_second=sum(each.rows_in for each in recent) / window,
         source_rows_per_second=sum(each.records_in for each in recent) / window,
+        weighed_rows_per_second=sum(each.weighed_in for each in recent) / window,
         output_rows_per_second=sum(each.rows_out for each in recent) / window,
     )
 
 
 def rates_by_bin(counts: npt.NDArray[np.float64], measured: Rates | None) -> npt.NDArray[np.float64] | None:
-    """The source's records per second that reach each bin, by its share of those counted; None if too few were."""
+    """Records per second that reach each bin, as bins count them, by its share of those counted; None if too few were."""
     counted = counts.sum()
-    return counts / counted * measured.source_rows_per_second if measured is not None and counted else None
+    return counts / counted * measured.weighed_rows_per_second if measured is not None and counted else None
 
 
 def _committed_at(epoch: EpochTimings) -> float:

@@ -89,6 +89,7 @@ class EpochTimings:
         committed_at: when its record existed, in seconds since 1970.
         runs: how many it took.
         records_in: records behind ``rows_in``, before the JVM's own aggregation; late ones included.
+        weighed_in: the same as bins count them: as ``rows_in`` where the JVM aggregates before the exchange.
         moved: bins that changed owner with it.
         operators: what each stateful operator did.
         moving: whether a migration was under way when it began, or when it was recorded.
@@ -104,6 +105,7 @@ class EpochTimings:
     operators: tuple[StateFigures, ...] = ()
     moving: bool = False
     records_in: int = 0
+    weighed_in: int = 0
 
 
 def timings_of(
@@ -123,6 +125,6 @@ def timings_of(
         for part, value in summary.seconds.items():
             parts[f"task_{part}"] = max(parts.get(f"task_{part}", 0.0), value)
     rows_in, rows_out = sum(s.rows_in for s in summaries), sum(s.rows_out for s in summaries)
-    operators, records_in = figures(plan, summaries), sum(s.records_in for s in summaries)
-    done = (rows_in, rows_out, len(plan.moves), operators)
-    return EpochTimings(plan.epoch, committed_at, run + 1, parts, *done, records_in=records_in)
+    done = (rows_in, rows_out, len(plan.moves), figures(plan, summaries))
+    records, weighed = sum(s.records_in for s in summaries), sum(s.weighed_in for s in summaries)
+    return EpochTimings(plan.epoch, committed_at, run + 1, parts, *done, records_in=records, weighed_in=weighed)

@@ -211,6 +211,7 @@ class EpochTask:
             rows_stored=self.store.row_count(),
             bytes_stored=self.store.size_bytes(),
             records_in=self._counter.records,
+            weighed_in=self._counter.weighed,
             bin_records=self._counter.packed(),
             frequent_key=None if self._sample is None else self._sample.most_frequent(),
             wake_at_ms=wake_at_ms,

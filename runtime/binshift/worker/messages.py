@@ -114,6 +114,7 @@ class Summary:
         rows_stored: rows of the store afterwards, copies and indexes included; see `BinStore.row_count`.
         bytes_stored: what they take there, roughly.
         records_in: records behind ``rows_in`` and ``rows_late``, before the JVM's aggregation.
+        weighed_in: the same as bins count them; see `binshift.worker.record_counter`.
         bin_records: records by bin, as `binshift.worker.record_counter.RecordCounter.packed` has them; empty if not requested.
         frequent_key: None if not requested, and where no key stands out.
         wake_at_ms: when the worker's bins need an epoch; see `EpochState.wake`.
@@ -135,6 +136,7 @@ class Summary:
     rows_stored: int = 0
     bytes_stored: int = 0
     records_in: int = 0
+    weighed_in: int = 0
     bin_records: bytes = b""
     frequent_key: FrequentKey | None = None
     wake_at_ms: int | None = None

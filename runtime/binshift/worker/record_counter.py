@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from binshift.model import BinSet
-from binshift.operators.contract import BIN_COLUMN, RECORDS_COLUMN, records_of
+from binshift.operators.contract import BIN_COLUMN, RECORDS_COLUMN, REDUCED_COLUMN, records_of
 
 
 @dataclass
@@ -27,18 +27,22 @@ class RecordCounter:
         bins: that the task owns, to count by bin; None to count all together only.
         rows: rows so far.
         records: records so far: a row of partial aggregates stands for several.
+        weighed: the same as bins count them.
     """
 
     bins: BinSet | None
     rows: int = 0
     records: int = 0
+    weighed: int = 0
     _of_bin: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
 
     def add(self, batch: pa.RecordBatch) -> None:
         """The rows of one more batch."""
         counts = records_of(batch)
         self.rows += batch.num_rows
-        self.records += batch.num_rows if counts is None else pc.sum(counts, min_count=0).as_py()
+        records = batch.num_rows if counts is None else pc.sum(counts, min_count=0).as_py()
+        self.records += records
+        self.weighed += batch.num_rows if REDUCED_COLUMN in batch.schema.names else records
         if self.bins is None or not batch.num_rows:
             return
         weights = batch.column(RECORDS_COLUMN).to_numpy() if RECORDS_COLUMN in batch.schema.names else None
