@@ -79,7 +79,9 @@ class Measured(EpochTimings):
     operators: tuple[StateFigures, ...] = (Done(),)
     moving: bool = False
     records_in: int = field(default=0, init=False)
+    weighed_in: int = field(default=0, init=False)
     behind: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "records_in", self.rows_in if self.behind is None else self.behind)
+        for each in ("records_in", "weighed_in"):
+            object.__setattr__(self, each, self.rows_in if self.behind is None else self.behind)

@@ -182,6 +182,7 @@ def rows_of(experiment: Experiment) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_results_become_a_section_with_a_plot(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Finding, method, a sentence from the figures, every column, and the plot, which can be drawn."""
+    pytest.importorskip("matplotlib", reason="the demo's requirements are not installed")
     experiment = EXPERIMENTS[name]
     rows = rows_of(experiment)
     monkeypatch.setattr(sections, "load", lambda wanted: rows if wanted == experiment.archive else [])

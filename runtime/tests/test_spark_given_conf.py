@@ -1,4 +1,4 @@
-"""What a program was given by those who run it, as opposed to what it sets itself."""
+"""The conf that a process was started with, without what its program sets."""
 
 from __future__ import annotations
 

@@ -25,6 +25,7 @@ class Recorded:
     route, last = ROUTE, LAST
 
 
+NOTHING = (BinSet(), BinSet())
 INDEX: Index = Recorded()  # type: ignore[assignment]
 
 
@@ -46,7 +47,7 @@ def test_without_replicas_there_are_none() -> None:
     """Whatever copies are held, nothing is ordered and no worker is covered."""
     standbys = complete(replicas=0)
     standbys.follow(ROUTE, moving=False)
-    assert not standbys.due("a", Worker(0), Epoch(LAST + 1))
+    assert standbys.due("a", Worker(0), Epoch(LAST + 1)) == NOTHING
     assert standbys.covered(INDEX, [Worker(0)], ROUTE.workers) == []
     assert standbys.takeover(INDEX, [Worker(0)], ROUTE.workers) == {}
     assert standbys.figures(INDEX) is None
@@ -57,18 +58,18 @@ def test_a_copy_catches_up_once_a_second() -> None:
     standbys = complete()
     later = Epoch(LAST + 1)
     standbys.follow(ROUTE, moving=False)
-    assert standbys.due("a", Worker(0), later) == wanted(0)
+    assert standbys.due("a", Worker(0), later) == (wanted(0), BinSet())
     standbys.follow(ROUTE, moving=False)
-    assert not standbys.due("a", Worker(0), later)
+    assert standbys.due("a", Worker(0), later) == NOTHING
     first = wanted(0).array.tolist()[0]
     del standbys.copies.held["a", Worker(0)][first]
     assert isinstance(standbys.clock, ManualClock)
     standbys.clock.sleep(CATCH_UP_SECONDS)
     standbys.follow(ROUTE, moving=False)
-    assert standbys.due("a", Worker(0), later) == wanted(0)
-    assert not standbys.due("b", Worker(0), LAST)
+    assert standbys.due("a", Worker(0), later) == (wanted(0) - BinSet([first]), BinSet([first]))
+    assert standbys.due("b", Worker(0), LAST) == NOTHING
     standbys.follow(ROUTE, moving=False)
-    assert standbys.due("a", Worker(0), later) == BinSet([first])
+    assert standbys.due("a", Worker(0), later) == (BinSet(), BinSet([first]))
 
 
 def test_while_bins_move_no_copy_begins() -> None:
@@ -78,7 +79,16 @@ def test_while_bins_move_no_copy_begins() -> None:
     del standbys.copies.held["a", Worker(0)][first]
     standbys.copies.order(Copy(0, Worker(0), BinSet([second]), 0))  # type: ignore[arg-type]
     standbys.follow(ROUTE, moving=True)
-    assert standbys.due("a", Worker(0), Epoch(LAST + 1)) == wanted(0) - BinSet([first, second])
+    assert standbys.due("a", Worker(0), Epoch(LAST + 1)) == (wanted(0) - BinSet([first, second]), BinSet())
+
+
+def test_a_copy_that_is_too_old_is_a_new_one() -> None:
+    """It is loaded again, which does not come before the catching up of others."""
+    standbys = complete()
+    first = wanted(0).array.tolist()[0]
+    standbys.copies.held["a", Worker(0)][first] = Epoch(LAST - CATCH_UP_EPOCHS_MAX)
+    standbys.follow(ROUTE, moving=False)
+    assert standbys.due("a", Worker(0), Epoch(LAST + 1)) == (wanted(0) - BinSet([first]), BinSet([first]))
 
 
 def test_standby_copies_are_not_dropped() -> None:

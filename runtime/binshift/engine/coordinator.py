@@ -231,10 +231,10 @@ class Coordinator:
             return None
         return bin_weights(np.zeros(self.bins) if stored is None else stored, run)
 
-    def with_standbys(self, away: Sequence[Worker], alive: Sequence[Worker]) -> list[Worker]:
-        """The workers of ``away`` whose bins all have standby copies on workers of ``alive``."""
+    def have_standbys(self, away: Sequence[Worker], alive: Sequence[Worker]) -> bool:
+        """Whether all bins of the workers of ``away`` have standby copies on workers of ``alive``."""
         with self.lock:
-            return self.migrations.standbys.covered(self._log.index, away, alive)
+            return len(self.migrations.standbys.covered(self._log.index, away, alive)) == len(away)
 
     def abandon(self, plan: EpochPlan) -> None:
         """The epoch will not be run again by this driver: its moves did not happen."""

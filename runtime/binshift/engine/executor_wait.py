@@ -1,8 +1,8 @@
 """Waits for the executors of an epoch's workers, and continues the epoch without lost ones.
 
 A worker that owns no bin in the epoch is left out at once; so is one that would get its first bins in it: these stay where they
-are, and move once it has returned. A worker whose bins all have standby copies on live workers is not waited for either: these take
-over at once. The epoch waits for the others. If they do not return, an epoch
+are, and move once it has returned. If all bins of the missing workers have standby copies on live workers, these
+take over at once. Otherwise the epoch waits for the missing workers. If they do not return, an epoch
 without a record is planned again, and other workers take over the bins. An epoch with a record (a replay) keeps the workers of
 its record: route, stamps and deltas are decided. Only the output of the absent workers is missing, and the log is enough to
 compute it: a live executor runs their part in a scratch store, which is discarded. The next epoch moves the bins, as after any
@@ -129,9 +129,9 @@ class ExecutorWait:
                 plan = continue_without(self.coordinator, self.lost, plan, new, alive)
                 continue
             go_on(plan, f"worker {missing[0]} has no executor")
-            if plan.replay is None and (quick := self.coordinator.with_standbys(missing, alive)):
-                log.warning("workers %s are lost: the standbys of their bins take over", quick)
-                plan = continue_without(self.coordinator, self.lost, plan, quick, alive)
+            if plan.replay is None and self.coordinator.have_standbys(missing, alive):
+                log.warning("workers %s are lost: the standbys of their bins take over", missing)
+                plan = continue_without(self.coordinator, self.lost, plan, missing, alive)
                 continue
             waited = self.ports.clock() - started
             if waited > self.limits.lost_worker_seconds and executors:

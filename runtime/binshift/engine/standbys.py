@@ -74,16 +74,16 @@ class Standbys:
         if self._advances:
             self._next = now + CATCH_UP_SECONDS
 
-    def due(self, operator: str, worker: Worker, last: Epoch) -> BinSet:
-        """The bins of which ``worker`` is to make or advance standby copies in this round; ``last`` is the newest epoch."""
+    def due(self, operator: str, worker: Worker, last: Epoch) -> tuple[BinSet, BinSet]:
+        """The bins whose standby copies ``worker`` is to advance in this round, and to make; ``last`` is the newest epoch."""
         if not (self._begins or self._advances):
-            return BinSet()
+            return BinSet(), BinSet()
         wanted = self._of_worker.get(worker, BinSet()) - self.copies.wanted(worker)
-        held = self.copies.of(operator, worker, wanted)
+        held = {b: epoch for b, epoch in self.copies.of(operator, worker, wanted).items() if _is_kept(epoch, last)}
         late = BinSet([b for b, epoch in held.items() if epoch < last]) if self._advances else BinSet()
         new = wanted - BinSet(held) if self._begins else BinSet()
         self._incomplete |= bool(new)
-        return late | new
+        return late, new
 
     def takeover(self, index: Index, lost: Collection[Worker], there: Collection[Worker]) -> dict[Bin, Worker]:
         """The bins of lost workers whose standby copies are on workers of ``there``, and these."""
@@ -118,9 +118,14 @@ class Standbys:
             if worker in there:
                 for operator in self.copies.operators:
                     held = self.copies.of(operator, worker, bins)
-                    bins = bins & BinSet([b for b, epoch in held.items() if epoch >= last - CATCH_UP_EPOCHS_MAX])
+                    bins = bins & BinSet([b for b, epoch in held.items() if _is_kept(epoch, last)])
                 found[bins.array] = worker
         return found
+
+
+def _is_kept(epoch: int, last: Epoch) -> bool:
+    """Whether a copy is new enough to be advanced by deltas; an older one is loaded again."""
+    return epoch >= last - CATCH_UP_EPOCHS_MAX
 
 
 def by_worker(of_bin: IntArray) -> dict[Worker, BinSet]:

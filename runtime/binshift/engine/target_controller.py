@@ -170,7 +170,7 @@ class TargetController:
                 raise MigrationRefused(f"workers {sorted(workers)} are lost and no other is registered: start one")
             self._diverged = True
             migrations, options = self.coordinator.migrations, self.defaults.override("AllAtOnce", pre_copy=False)
-            standbys = migrations.standbys.takeover(self.log.index, workers, left)
+            standbys = migrations.standbys.takeover(self.log.index, self._lost, left)
             request = Request(tuple(left), standbys, options, weights=self._weights(), only_leaving=True)
             return migrations.replace_lost(workers, request, self.log.index)
 
