@@ -19,7 +19,7 @@ from typing import Any
 
 VERSION = "external.metrics.k8s.io/v1beta1"
 PORT = 6443
-NAMESPACE, DATAFLOW, METRIC, CERTIFICATE, KEY = sys.argv[1:]
+NAMESPACE, DATAFLOW, METRIC, CERTIFICATE, KEY = sys.argv[1:] if __name__ == "__main__" else [""] * 5
 
 
 def value() -> str:

@@ -79,8 +79,8 @@ class BackgroundScheduler:
     def _spec(self, index: Index, route: Route, operator: str, worker: Worker, duty: float) -> BackgroundSpec:
         wanted = self._copies.wanted(worker) - route.bins_of(worker)
         late, new = self._standbys.due(operator, worker, index.last)
-        # A round ends when its time is over: copies are kept up to date before new ones are made, or they would be too old by then.
-        orders = (self._order(index, operator, worker, bins) for bins in (late, wanted, new))
+        # A round ends when its time is over: copies are advanced before others are made, or they would be too old by then.
+        orders = (self._order(index, operator, worker, bins) for bins in (wanted, late, new))
         copies = tuple(order for order in orders if order is not None)
         return BackgroundSpec(
             fence=Fence(self._term, index.last, 0),
