@@ -22,6 +22,9 @@ from binshift.errors import BinshiftError, ControlUnreachable, GiveUp
 TIMEOUT_SECONDS: Final = 30.0
 ANSWER_BYTES_MAX: Final = 64_000_000
 
+_PLAIN: Final = build_opener(ProxyHandler({}))
+"""Made once: a supervisor makes a client several times a second, and an opener can have to load the authorities of the system."""
+
 
 class ControlClient:
     """The control API at ``url``, opened by ``token``; ``tls``: by what its certificate is checked, if it has one.
@@ -32,7 +35,7 @@ class ControlClient:
     def __init__(self, url: str, token: str, tls: ssl.SSLContext | None = None) -> None:
         self._url = url
         self._token = token
-        self._opener = build_opener(ProxyHandler({}), *([] if tls is None else [HTTPSHandler(context=tls)]))
+        self._opener = _PLAIN if tls is None else build_opener(ProxyHandler({}), HTTPSHandler(context=tls))
 
     def dataflow(self) -> models.Dataflow:
         """The dataflow as a whole."""

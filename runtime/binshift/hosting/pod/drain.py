@@ -99,9 +99,12 @@ class _Api:
 
     def __init__(self, url: str, token: str, authority: str | None) -> None:
         self._url, self._token = url, token
-        context = ssl.create_default_context(cafile=authority)
-        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # the authority can be an intermediate one
-        self._opener = build_opener(ProxyHandler({}), HTTPSHandler(context=context))
+        secure = []
+        if authority:
+            context = ssl.create_default_context(cafile=authority)
+            context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # the authority can be an intermediate one
+            secure.append(HTTPSHandler(context=context))
+        self._opener = build_opener(ProxyHandler({}), *secure)
 
     def json(self, method: str, path: str) -> Any:
         """What a call answers."""
