@@ -20,7 +20,7 @@ from binshift.engine.copies import Copies
 from binshift.log.index.bringup import CATCH_UP_EPOCHS_MAX
 from binshift.log.index.index import Index
 from binshift.model import Bin, BinSet, Epoch, IntArray, Worker
-from binshift.replicas import standby_workers
+from binshift.replicas import NONE, standby_workers
 from binshift.routing import Route
 
 CATCH_UP_SECONDS = 1.0
@@ -65,9 +65,7 @@ class Standbys:
         """Begin a round: the standbys are those of this route; ``moving`` is whether a migration is under way."""
         if not self.replicas:
             return
-        if route != self._route:
-            self._route, self._of_worker = route, by_worker(standby_workers(route))
-        self.copies.keep(self._of_worker)
+        self.copies.keep(self._placed(route))
         now = self.clock()
         self._advances = now >= self._next
         self._begins, self._incomplete = not moving and (self._advances or self._incomplete), False
@@ -110,11 +108,16 @@ class Standbys:
         ]
         return StandbyFigures(sum(map(len, held.values())), max(0, index.last - min(epochs)) if epochs else None)
 
+    def _placed(self, route: Route) -> Mapping[Worker, BinSet]:
+        """The bins whose standby each worker is; computed once for a route."""
+        if route != self._route:
+            self._route, self._of_worker = route, by_worker(standby_workers(route))
+        return self._of_worker
+
     def _held(self, route: Route, last: Epoch, there: Collection[Worker]) -> IntArray:
         """For each bin the worker of ``there`` with its standby copy, of every operator and not too old; otherwise negative."""
-        of_bin = standby_workers(route)
-        found = np.full_like(of_bin, -1)
-        for worker, bins in by_worker(of_bin).items():
+        found = np.full(route.bins, NONE, dtype=np.int32)
+        for worker, bins in self._placed(route).items():
             if worker in there:
                 for operator in self.copies.operators:
                     held = self.copies.of(operator, worker, bins)
