@@ -94,10 +94,8 @@ def read_trust(kube: Kube, key: DataflowKey, secret: str) -> Trust:
 
 
 def _trust(key: DataflowKey, secret: str, data: Mapping[str, Any] | None) -> Trust:
-    authority = base64.b64decode((data or {}).get(AUTHORITY) or "").decode(
-        "ascii", "ignore"
-    )  # comments can have any letters
-    return Trust(secret, key.control_host, authority)
+    content = base64.b64decode((data or {}).get(AUTHORITY) or "")
+    return Trust(secret, key.control_host, content.decode("ascii", "ignore"))  # comments can have any letters
 
 
 def _content(kube: Kube, key: DataflowKey, name: str) -> Mapping[str, Any] | None:

@@ -100,6 +100,15 @@ def put(cluster: SimCluster, content: dict[str, bytes]) -> None:
     cluster.server.put("Secret", {"kind": "Secret", "metadata": {"name": SECRET, "namespace": NS}, "data": data})
 
 
+def encrypted(authority: Authority) -> SimCluster:
+    """A settled cluster whose dataflow is encrypted."""
+    cluster = start_cluster()
+    put(cluster, authority.issue(HOST))
+    cluster.edit(encryption={"secretName": SECRET})
+    cluster.converge()
+    return cluster
+
+
 def record(cluster: SimCluster) -> list[tuple[str, str]]:
     """Have the operator call drivers where it would, and note where, and by which Secret it would recognise them."""
     seen: list[tuple[str, str]] = []
@@ -170,10 +179,7 @@ def test_a_stream_runs_on_until_the_secret_exists(authority: Authority) -> None:
 
 def test_a_driver_whose_secret_is_gone_is_not_called(authority: Authority) -> None:
     """There is nothing to recognise it by: the token is not sent, and the reason is reported. The stream itself continues."""
-    cluster = start_cluster()
-    put(cluster, authority.issue(HOST))
-    cluster.edit(encryption={"secretName": SECRET})
-    cluster.converge()
+    cluster = encrypted(authority)
     seen = record(cluster)
     del cluster.server.objects["Secret", NS, SECRET]
     cluster.run(40)
@@ -185,10 +191,7 @@ def test_a_driver_whose_secret_is_gone_is_not_called(authority: Authority) -> No
 
 def test_snapshots_use_the_certificate_too(authority: Authority) -> None:
     """What reaches a driver for a snapshot reads the same annotation and the same Secret."""
-    cluster = start_cluster()
-    put(cluster, authority.issue(HOST))
-    cluster.edit(encryption={"secretName": SECRET})
-    cluster.converge()
+    cluster = encrypted(authority)
     (pod,) = cluster.pods("driver")
     pod["status"]["podIP"] = "10.0.0.7"
     made: list[tuple[Any, ...]] = []

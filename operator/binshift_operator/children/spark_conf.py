@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from binshift import memory
 from binshift.encryption import SPARK_CONF
+from binshift_operator.model.driver_settings import MAX_EPOCH_CONF
 from binshift_operator.model.locations import checkpoint_directory, hadoop_url
 from binshift_operator.model.quantities import duration, quantity
 from binshift_operator.model.resources import limit_or_request, resources
@@ -97,7 +98,7 @@ def spark_conf(dataflow: Dataflow) -> dict[str, str]:
         "spark.binshift.checkpoint": checkpoint_directory(dataflow),
     }
     if "maxEpoch" in dataflow.raw:
-        ours["spark.binshift.maxEpoch"] = f"{duration(dataflow.raw['maxEpoch'])}s"
+        ours[MAX_EPOCH_CONF] = f"{duration(dataflow.raw['maxEpoch'])}s"
     if "standbyReplicas" in dataflow.raw:
         ours["spark.binshift.standbyReplicas"] = str(dataflow.raw["standbyReplicas"])
     if dataflow.restore_from is not None and dataflow.restore_from.location:

@@ -149,9 +149,10 @@ class _Parts:
         progress.publish(self.log.format.query, reports)
         # Spark runs a single batch for `once`: it must have everything.
         once = "once" in self.definition.trigger
-        bounds = None if once else self.definition.settings.max_epoch, resolve(conf.given(self.spark)).max_epoch
+        max_epoch = None if once else self.definition.settings.max_epoch
+        requested = resolve(conf.given(self.spark)).max_epoch
         query_id = self.log.format.query
-        meter = InputMeter.of(self.java, self.pipeline.source, query_id, len(self.executors), *bounds)
+        meter = InputMeter.of(self.java, self.pipeline.source, query_id, len(self.executors), max_epoch, requested)
         query = self._stream(dataflow, name, meter)
         thread = BackgroundThread(dataflow.background, jobs)
         thread.start()
