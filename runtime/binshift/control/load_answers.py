@@ -60,13 +60,13 @@ def hot_keys_shown(named: Sequence[NamedKey], records_per_second: float | None) 
 
 
 def hottest_of(counts: npt.NDArray[np.float64], named: Sequence[NamedKey], reaching: float = 1.0) -> Hottest | None:
-    """The bin with most records, by those counted; None if too few were, or if operators have no keys.
+    """The bin with most rows behind the exchange, by those counted; None if too few were, or if operators have no keys.
 
     All workers read and filter rows, whatever bins they have: rows that a filter drops are not a bin's, and without keys
     the one bin has only what is left of that work.
 
     Args:
-        counts: records by bin.
+        counts: by bin.
         named: hot keys.
         reaching: rows behind the exchange, per row of the source: of the rest of the work all workers have a share.
 

@@ -34,7 +34,7 @@ class Load(Answer):
     hottest_bin_key: str = Field(default="", description="The hot key of that bin; empty if none is known.")
     skew: float | None = Field(
         default=None,
-        description="Records of the busiest worker, as a multiple of the mean; null while too few were counted.",
+        description="Rows behind the exchange of the busiest worker, as a multiple of the mean; null while too few were counted.",
     )
     skew_rebalanced: float | None = Field(default=None, description="The same after a rebalance.")
 

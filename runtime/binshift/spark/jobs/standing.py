@@ -1,6 +1,6 @@
 """Standing tasks: one on each executor, which run epochs as messages; a Spark job for each epoch costs more processor time.
 
-A standing task is the one task of a Spark job that lasts as long as its executor is used. Orders pass over Spark's RPC, and rows over its block
+A standing task is the one task of a Spark job that lasts as long as its executor, or the query. Orders pass over Spark's RPC, and rows over its block
 transfer (see `StandingTask.java`): both are authenticated and encrypted as the conf has it. A run fails as a job would, with an error that the
 engine understands, and the next run is a Spark job.
 """
