@@ -128,9 +128,8 @@ def test_plugin(scene: Stage, running: Dataflow, story: Story) -> None:
     with story.act():
         replicas = 3 if running.object["spec"]["replicas"] != 3 else 2
         running.scale(replicas)
-        running.await_moving(0.01)
         watched = plugin("migrations", running.name, "--watch", seconds=300.0)
-        running.await_settled()
+    assert running.bins().keys() == {str(slot) for slot in range(replicas)}, watched
     assert "settled" in watched.splitlines()[-1]
     plugin("rebalance", running.name)
     running.await_settled()

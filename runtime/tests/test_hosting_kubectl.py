@@ -26,7 +26,7 @@ case "$*" in
     *port-forward*) echo "Forwarding from 127.0.0.1:$PORT -> 7400"; exec sleep 300 ;;
     *"get secret"*) cat "$SECRET" ;;
     *"get pod "*) cat "$POD" ;;
-    *"get streamingdataflows"*) cat "$DATAFLOW" ;;
+    *"get streamingdataflows"*) cat "$DATAFLOW"; mv "$DATAFLOW.next" "$DATAFLOW" 2>/dev/null || true ;;
     *patch*) ;;
     *) echo "unknown command" >&2; exit 1 ;;
 esac
@@ -49,7 +49,11 @@ def run(
     script.write_text(KUBECTL)
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
     secret = {"data": {"control-token": base64.b64encode(ADMIN.encode()).decode()}}
-    dataflow = {"spec": {"replicas": 2, "rebalance": {"nonce": 4}}, "status": {"conditions": [CONDITION]}}
+    dataflow = {
+        "metadata": {"generation": 3},
+        "spec": {"replicas": 2, "rebalance": {"nonce": 4}},
+        "status": {"conditions": [CONDITION], "settledGeneration": 3},
+    }
     (tmp_path / "secret").write_text(json.dumps(secret))
     (tmp_path / "dataflow").write_text(json.dumps(dataflow))
     (tmp_path / "pod").write_text('{"metadata": {}}')
@@ -144,6 +148,20 @@ def test_rebalance_edits_the_dataflow(run: Run) -> None:
     status, _, calls = run("rebalance", "clicks")
     assert status == 0
     assert json.loads(calls[-1].partition("--patch=")[2]) == {"spec": {"rebalance": {"nonce": 5}}}
+
+
+def test_watch_waits_for_the_newest_edit(run: Run, tmp_path: Path) -> None:
+    """A migration that ended before the operator has seen the edit is not the end: progress is shown until the generation settles."""
+    progressing = {"type": "Progressing", "status": "True", "reason": "Children", "message": "executors are started"}
+    written = json.loads((tmp_path / "dataflow").read_text())
+    written["metadata"]["generation"], written["status"]["conditions"] = 4, [progressing]
+    (tmp_path / "dataflow").write_text(json.dumps(written))
+    written["status"]["settledGeneration"] = 4
+    (tmp_path / "dataflow.next").write_text(json.dumps(written))
+    status, printed, calls = run("migrations", "clicks", "--watch")
+    assert status == 0
+    assert printed.splitlines()[0] == "executors are started"
+    assert sum("get streamingdataflows" in call for call in calls) == 2
 
 
 def test_drain_is_a_request_to_the_driver(run: Run, service: FakeService) -> None:

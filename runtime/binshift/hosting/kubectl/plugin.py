@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from rich.console import Console
 
-from binshift.control import models
 from binshift.errors import NoSuchMigration
 from binshift.hosting.client import ControlClient
 from binshift.hosting.display import (
@@ -28,6 +27,7 @@ from binshift.hosting.display import (
     write,
 )
 from binshift.hosting.exits import exit_status
+from binshift.hosting.following import Look, follow
 from binshift.hosting.kubectl.cluster import KIND, Kubectl
 
 POLL_SECONDS: Final = 0.5
@@ -95,29 +95,22 @@ def bins(kubectl: Kubectl, given: argparse.Namespace) -> None:
 
 
 def migrations(kubectl: Kubectl, given: argparse.Namespace) -> None:
-    """The newest migrations; ``--watch`` shows the one that is under way until it ends."""
+    """The newest migrations; ``--watch`` shows progress until the newest edit of the dataflow is in place."""
     with kubectl.control(given.name) as control:
         if given.watch:
-            watch(control, given.output, time.sleep)
+            with shown_migrations(given.output) as show:
+                follow(lambda: _look(kubectl, given.name, control), show, lambda: time.sleep(POLL_SECONDS))
         else:
             print_migrations(control, given.output, f"`kubectl scale sdf/{given.name}`")
 
 
-def watch(control: ControlClient, output: str, pause: Callable[[float], None]) -> None:
-    """Show the newest migration whenever it has changed, until it has ended."""
-    before: models.Migration | None = None
-    with shown_migrations(output) as show:
-        while True:
-            now = control.dataflow().migration
-            if now is None:
-                show("nothing has moved yet")
-                return
-            if now != before:
-                before = now
-                show(now)
-            if now.ended_at is not None:
-                return
-            pause(POLL_SECONDS)
+def _look(kubectl: Kubectl, name: str, control: ControlClient) -> Look:
+    found = kubectl.get(KIND, name)
+    reported = found.get("status", {})
+    waits = (each for each in reported.get("conditions", []) if each["type"] == "Progressing")
+    awaited = next((each["message"] for each in waits if each["status"] == "True"), "")
+    settled = reported.get("settledGeneration") == found["metadata"]["generation"]
+    return Look(control.dataflow().migration, awaited, settled)
 
 
 def rebalance(kubectl: Kubectl, given: argparse.Namespace) -> None:
@@ -208,7 +201,7 @@ def parser() -> argparse.ArgumentParser:
         if name == "bins":
             each.add_argument("--worker", type=int, metavar="W", help="list the bins of this worker")
         if name == "migrations":
-            each.add_argument("--watch", action="store_true", help="show progress until nothing moves")
+            each.add_argument("--watch", action="store_true", help="show progress until the newest edit is in place")
         if name == "drain":
             each.add_argument("worker", type=int, metavar="WORKER", help="number of the executor")
         if name == "cancel":

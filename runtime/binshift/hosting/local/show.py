@@ -22,6 +22,7 @@ from binshift.hosting.display import (
     speed_facts,
     write,
 )
+from binshift.hosting.following import Look, follow
 from binshift.hosting.local.directory import DesiredScale, RunDirectory, ScaleStatus
 from binshift.hosting.local.options import open_run, page_address, parser, settled
 from binshift.model import Worker
@@ -118,20 +119,11 @@ def watch(directory: RunDirectory, control: ControlClient, show: Show, pause: Ca
     Raises:
         MigrationRefused, RunFailed: it will not.
     """
-    before: models.Migration | None = None
-    shown_text = ""
-    while True:
+
+    def look() -> Look:
         scale, seen = directory.desired_scale, control.dataflow()
-        moving = seen.migration is not None and seen.migration.ended_at is None
-        done = directory.desired_scale == scale and settled(directory, seen, scale)
-        # A migration that had ended before the watch began is not the requested one.
-        if seen.migration is not None and seen.migration != before and (moving or done or before is not None):
-            before = seen.migration
-            show(before)
         awaited = awaited_text(directory.scale_status)
-        if not moving and awaited and awaited != shown_text:
-            shown_text = awaited
-            show(f"{scale.count} workers: {awaited}")
-        if done:
-            return
-        pause(POLL_SECONDS)
+        done = settled(directory, seen, scale) and directory.desired_scale == scale
+        return Look(seen.migration, awaited and f"{scale.count} workers: {awaited}", done)
+
+    follow(look, show, lambda: pause(POLL_SECONDS))
