@@ -118,7 +118,7 @@ def test_a_worker_that_vanishes_on_its_way_in_is_given_up(cluster: SimulatedClus
     cluster.background()
     migrations = cluster.driver.migrations
     assert Worker(3) in migrations.destinations()
-    migrations.give_up("worker 3 has no executor after 60 s: start one and ask again")
+    migrations.give_up("worker 3 has no executor after 60 s; its bins move when it has one")
     cluster.settle()
     assert migration.ended
     assert "worker 3 has no executor" in migration.reason

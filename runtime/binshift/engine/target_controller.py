@@ -21,6 +21,7 @@ from binshift.errors import DrainRefused, MigrationRefused, NoSuchMigration
 from binshift.log.log import Log
 from binshift.log.records.targets import Target
 from binshift.log.records.weights import pack, rounded
+from binshift.migration import moves_back
 from binshift.model import Bin, Worker
 from binshift.planner import SLACK, Weights
 
@@ -41,6 +42,7 @@ class TargetController:
     _first: tuple[Worker, ...] = ()
     _draining: dict[Worker, str] = field(default_factory=dict)
     _lost: set[Worker] = field(default_factory=set)
+    _missed: set[Worker] = field(default_factory=set)  # without an executor when a migration to them ended
     _executors: Mapping[Worker, str] = field(default_factory=dict)
     _diverged: bool = False
     _taken_up: Target | None = None  # the newest target that something was begun for in this driver
@@ -179,16 +181,22 @@ class TargetController:
         with self.coordinator.lock:
             self._executors = dict(executors)
             drained = {w for w, was in self._draining.items() if executors.get(w, was) != was}
-            found = self._lost & executors.keys()
+            found = (self._lost | self._missed) & executors.keys()
             if drained or found:
                 self._draining = {w: was for w, was in self._draining.items() if w not in drained}
-                self._lost -= found
+                self._lost, self._missed = self._lost - found, self._missed - found
                 self._diverged = True
             if self._diverged and self.coordinator.migrations.idle and self.log.index.route is not None:
                 self._diverged = False
                 request = self._wanted()
                 if request.target(self.log.index.route) != self.log.index.route:
                     self._begin(request)
+
+    def give_up(self, worker: Worker, why: str) -> None:
+        """End the migration that waits for ``worker``; the query converges again when it has an executor."""
+        with self.coordinator.lock:
+            self._missed.add(worker)
+            self.coordinator.migrations.give_up(why)
 
     def cancel(self, number: int, *, rollback: bool = False) -> Migration:
         """Stop a migration where it does no harm; with ``rollback``, move back what it has moved.
@@ -203,16 +211,8 @@ class TargetController:
                 raise NoSuchMigration(f"there is no migration {number} in this run, or not any more")
             found.cancel("rolled back on request" if rollback else "cancelled on request")
             state, route = found.state, self.log.index.route
-            if not rollback or state is None or route is None:
-                return found
-            moves = state.plan.schedule.moves
-            owners = route.owners[moves.bins]
-            moved, waits = owners == moves.destinations, owners == moves.sources
-            if state.running is None and not moved.any():
-                return found
-            ours = moved | waits  # the running epoch may be flipping some that wait
-            back = {Bin(b): Worker(w) for b, w in zip(moves.bins[ours], moves.sources[ours], strict=True)}
-            return self._begin(Request(moves=back, options=self.defaults))
+            back = moves_back(state, route.owners) if rollback and state and route else {}
+            return self._begin(Request(moves=back, options=self.defaults)) if back else found
 
     # ------------------------------------------------------------------------------------------------------ the parts
 

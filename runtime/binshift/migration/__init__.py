@@ -44,7 +44,7 @@ from binshift.migration.events import (
 )
 from binshift.migration.limits import Limits
 from binshift.migration.machine import advance
-from binshift.migration.report import Progress, Rates, progress, wants_epoch
+from binshift.migration.report import Progress, Rates, moves_back, progress, wants_epoch
 from binshift.migration.state import (
     Copying,
     CopyState,
@@ -92,6 +92,7 @@ __all__ = [
     "WorkersWarm",
     "advance",
     "begin",
+    "moves_back",
     "progress",
     "wants_epoch",
 ]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from binshift.invariants import invariant
 from binshift.migration.state import Copying, MigrationState, Phase
-from binshift.model import Epoch
+from binshift.model import Bin, Epoch, IntArray, Worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,17 @@ def progress(state: MigrationState, rates: Rates | None = None) -> Progress:
             size=bytes_total - state.bytes_moved - bytes_copied,
         ),
     )
+
+
+def moves_back(state: MigrationState, owners: IntArray) -> dict[Bin, Worker]:
+    """What reverts a cancelled migration, where ``owners`` are those of the recorded route; empty if it has moved nothing."""
+    moves = state.plan.schedule.moves
+    now = owners[moves.bins]
+    moved, waits = now == moves.destinations, now == moves.sources
+    if state.running is None and not moved.any():
+        return {}
+    ours = moved | waits  # the running epoch may be flipping some that wait
+    return {Bin(b): Worker(w) for b, w in zip(moves.bins[ours], moves.sources[ours], strict=True)}
 
 
 def wants_epoch(state: MigrationState) -> bool:
