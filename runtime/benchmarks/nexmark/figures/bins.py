@@ -83,7 +83,7 @@ BINS = Experiment(
         "change that of a move all at once."
     ),
     method="One query with the same state is filled again for each number of bins; a step of a move has a sixteenth of the bins.",
-    minutes=4,
+    minutes=5,
     case=("query", "bins", "strategy"),
     columns=(
         *("query", "bins", "strategy", "state_rows", "moves", "calm_p50_s", "calm_p99_s", "calm_over_first"),

@@ -126,7 +126,7 @@ FAILURE = Experiment(
         "An executor that owns bins is ended by SIGKILL, in calm times and after the first bins of a fluid move from two workers to four. No "
         "standby is used: another executor starts and loads the bins from the log."
     ),
-    minutes=3,
+    minutes=6,
     case=("query", "strategy"),
     columns=(
         *(

@@ -83,7 +83,7 @@ MEMORY = Experiment(
         "A large state, each way once. Memory is that of the workers' processes, JVM and Python, without files: stores are files, which the "
         "system can drop and read again. It is sampled four times a second, from before the unmeasured move to the end of the calm time."
     ),
-    minutes=2,
+    minutes=7,
     case=("query", "strategy"),
     columns=(
         *("query", "strategy", "state_rows", "state_mib", "own_mib_before", "own_mib_max", "more_own_memory"),

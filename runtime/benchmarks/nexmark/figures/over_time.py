@@ -65,7 +65,7 @@ LATENCY = Experiment(
         "Half of the bins of two of four workers move away, which is not measured, and back, which is. All four workers are active "
         "throughout. Each query is filled once, and the four ways take turns; a fluid move takes long and is measured once."
     ),
-    minutes=15,
+    minutes=40,
     rounds=3,
     case=("query", "strategy"),
     columns=COLUMNS_OF_MOVES,

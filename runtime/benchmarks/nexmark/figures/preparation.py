@@ -87,7 +87,7 @@ PREPARATION = Experiment(
         "Two workers to four. Without copies, the new owners load their bins while records wait; with copies, they load them before, keep them "
         "current, and apply the last deltas only. Copies begin with the request here; a standby replica would have them before."
     ),
-    minutes=5,
+    minutes=12,
     case=("query", "times", "strategy"),
     columns=(
         *("query", "times", "strategy", "state_rows", "state_mib", "moves", "calm_p99_s", "worst_median_s", "worst_s"),

@@ -119,7 +119,7 @@ RESCALE = Experiment(
         "Half of the state moves from two warm workers to four, which share the two cores. Four to two is not measured. Spark stops the query, "
         "repartitions the state offline from two partitions to four, and starts again; it is measured once."
     ),
-    minutes=5,
+    minutes=10,
     case=("query", "strategy"),
     columns=(*over_time.COLUMNS_OF_MOVES, "silent_s", "stop_s", "rewrite_s"),
     targets=(Target("longest silence", "silent_s", 1.5, of=prose.is_prepared, unit=" s"), *over_time.TARGETS[:2]),
