@@ -26,7 +26,8 @@ LONG_SECONDS = 4.0
 """Of a round with much to load: each begins by reading all the deltas again, a few hundred small files."""
 
 LONG_BYTES = 4 * 1024 * 1024
-"""So much is much."""
+LONG_BINS = 1024
+"""So much is much: each group of bins is read from many snapshots, however small they are."""
 
 
 class BackgroundScheduler:
@@ -136,4 +137,5 @@ class BackgroundScheduler:
 
 
 def _much(order: CopyOrder) -> bool:
-    return bool(order.bring_up.fresh) and order.bring_up.bytes_total > LONG_BYTES
+    fresh = len(order.bring_up.fresh)
+    return fresh > LONG_BINS or (fresh > 0 and order.bring_up.bytes_total > LONG_BYTES)
