@@ -91,7 +91,7 @@ class BackgroundScheduler:
             drop=self._ordered_drops.get(worker, BinSet()),
             snapshot=self._snapshots.slice(index, operator, worker),
             snapshot_attempt=f"{self._term}.s{next(self._numbers)}",
-            budget_seconds=LONG_SECONDS if any(map(_much, copies)) else SHORT_SECONDS,
+            budget_seconds=round_seconds(copies),
             duty=duty,
             idle=not route.bins_of(worker),
         )
@@ -136,6 +136,8 @@ class BackgroundScheduler:
         ]
 
 
-def _much(order: CopyOrder) -> bool:
-    fresh = len(order.bring_up.fresh)
-    return fresh > LONG_BINS or (fresh > 0 and order.bring_up.bytes_total > LONG_BYTES)
+def round_seconds(copies: Sequence[CopyOrder]) -> float:
+    """How long a round that makes these copies may take."""
+    fresh = [order.bring_up for order in copies if order.bring_up.fresh]
+    much = any(len(each.fresh) > LONG_BINS or each.bytes_total > LONG_BYTES for each in fresh)
+    return LONG_SECONDS if much else SHORT_SECONDS
