@@ -1,6 +1,6 @@
 """The loop of `migrations --watch`: shows what is awaited and each migration, until the requested scale has settled.
 
-It is the same for a local run and for a dataflow on Kubernetes; they differ in how they look.
+It is the same for a local run and for a dataflow on Kubernetes; they differ in how they read it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FAILED: Final = ("failed", "cancelled")
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Observation:
     """What is seen of a dataflow at one time.
 
     Attributes:
@@ -31,18 +31,18 @@ class Look:
     settled: bool
 
 
-def follow(look: Callable[[], Look], show: Show, pause: Callable[[], None]) -> None:
+def follow(read: Callable[[], Observation], show: Show, pause: Callable[[], None]) -> None:
     """Show whatever has changed, until the requested scale has settled, or a migration that was seen moving has failed.
 
     Args:
-        look: reads the dataflow; the requested scale before the migration, so that what settled it is not older.
+        read: reads the dataflow: the requested scale before the migration, so that what settled it is not older.
         show: takes a migration, or the text of what is awaited.
-        pause: waits between two looks.
+        pause: waits between two reads.
     """
     before: models.Migration | None = None
     shown = ""
     while True:
-        now = look()
+        now = read()
         newest = now.migration
         moving = newest is not None and newest.ended_at is None
         failed = before is not None and newest is not None and newest.id == before.id and newest.phase in FAILED

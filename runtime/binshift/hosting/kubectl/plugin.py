@@ -27,7 +27,7 @@ from binshift.hosting.display import (
     write,
 )
 from binshift.hosting.exits import exit_status
-from binshift.hosting.following import Look, follow
+from binshift.hosting.following import Observation, follow
 from binshift.hosting.kubectl.cluster import KIND, Kubectl
 
 POLL_SECONDS: Final = 0.5
@@ -99,18 +99,18 @@ def migrations(kubectl: Kubectl, given: argparse.Namespace) -> None:
     with kubectl.control(given.name) as control:
         if given.watch:
             with shown_migrations(given.output) as show:
-                follow(lambda: _look(kubectl, given.name, control), show, lambda: time.sleep(POLL_SECONDS))
+                follow(lambda: _read(kubectl, given.name, control), show, lambda: time.sleep(POLL_SECONDS))
         else:
             print_migrations(control, given.output, f"`kubectl scale sdf/{given.name}`")
 
 
-def _look(kubectl: Kubectl, name: str, control: ControlClient) -> Look:
+def _read(kubectl: Kubectl, name: str, control: ControlClient) -> Observation:
     found = kubectl.get(KIND, name)
     reported = found.get("status", {})
     waits = (each for each in reported.get("conditions", []) if each["type"] == "Progressing")
     awaited = next((each["message"] for each in waits if each["status"] == "True"), "")
     settled = reported.get("settledGeneration") == found["metadata"]["generation"]
-    return Look(control.dataflow().migration, awaited, settled)
+    return Observation(control.dataflow().migration, awaited, settled)
 
 
 def rebalance(kubectl: Kubectl, given: argparse.Namespace) -> None:

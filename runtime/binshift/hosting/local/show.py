@@ -22,7 +22,7 @@ from binshift.hosting.display import (
     speed_facts,
     write,
 )
-from binshift.hosting.following import Look, follow
+from binshift.hosting.following import Observation, follow
 from binshift.hosting.local.directory import DesiredScale, RunDirectory, ScaleStatus
 from binshift.hosting.local.options import open_run, page_address, parser, settled
 from binshift.model import Worker
@@ -120,10 +120,10 @@ def watch(directory: RunDirectory, control: ControlClient, show: Show, pause: Ca
         MigrationRefused, RunFailed: it will not.
     """
 
-    def look() -> Look:
+    def read() -> Observation:
         scale, seen = directory.desired_scale, control.dataflow()
         awaited = awaited_text(directory.scale_status)
         done = settled(directory, seen, scale) and directory.desired_scale == scale
-        return Look(seen.migration, awaited and f"{scale.count} workers: {awaited}", done)
+        return Observation(seen.migration, awaited and f"{scale.count} workers: {awaited}", done)
 
-    follow(look, show, lambda: pause(POLL_SECONDS))
+    follow(read, show, lambda: pause(POLL_SECONDS))
