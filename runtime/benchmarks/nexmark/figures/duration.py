@@ -70,8 +70,8 @@ def paint(figure: Any, rows: Sequence[Row]) -> None:
         axes.annotate(label, at, (6, 4), textcoords="offset points", fontsize=8, color=INK)
     axes.axhline(rows[0]["calm_p99_s"], color=INK, linewidth=0.6, linestyle=":")
     axes.set_xscale("log")
-    axes.set_yscale("log")
-    titled(axes, "worst record of the median move, s (dotted: calm p99)", "", zero=False)
+    pictures.plain_numbers(axes.xaxis)
+    titled(axes, "worst record of the median move, s (dotted: calm p99)", "")
     axes.set_xlabel("duration of the move, s", color=INK)
 
 

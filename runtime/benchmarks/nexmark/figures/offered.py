@@ -65,8 +65,8 @@ def paint(figure: Any, rows: Sequence[Row]) -> None:
     still = sorted((row for row in rows if prose.is_prepared(row)), key=lambda row: row["rate"])
     axes.plot([row["rate"] for row in still], [row["calm_p99_s"] for row in still], "o:", color=FAINT, label="calm p99")
     axes.set_xscale("log")
-    axes.set_yscale("log")
-    titled(axes, "worst record of the median move, s", "", zero=False)
+    pictures.plain_numbers(axes.xaxis)
+    titled(axes, "worst record of the median move, s", "")
     axes.set_xlabel("events due in a second", color=INK)
     legend(axes, 3)
 

@@ -19,6 +19,9 @@ COLORS = {
     "killed while bins move": OURS,
 }
 
+CUT = 4
+"""A curve that lasts so many times as long as the second longest is not shown to its end."""
+
 
 def color(name: str) -> str:
     """Of a way; its name may have more text behind a comma."""
@@ -32,16 +35,37 @@ def over_time(figure: Any, rows: Sequence[Row], by: str, columns: int = 2) -> No
     figure.set_size_inches(10, 2.3 * lines + 0.4)
     grid = figure.subplots(lines, columns, squeeze=False, sharey=True)
     for axes, name in zip(grid.flat, names, strict=False):
-        for row in (row for row in rows if str(row[by]) == name):
+        some = [row for row in rows if str(row[by]) == name]
+        for row in some:
             axes.plot(*points(row), color=color(row["strategy"]), linewidth=1.2, label=row["strategy"])
         axes.axvline(0, color=INK, linewidth=0.6)
         axes.set_yscale("log")
-        titled(axes, name, "worst latency, s", zero=False)
+        plain_numbers(axes.yaxis)
+        titled(axes, name + _cut(axes, some), "worst latency, s", zero=False)
     for axes in list(grid.flat)[len(names) :]:
         axes.set_visible(False)
     for axes in grid[-1]:
         axes.set_xlabel("seconds after the request", color=INK)
     shared_legend(figure, grid[0][0])
+
+
+def _cut(axes: Any, rows: Sequence[Row]) -> str:
+    """Leave out the end of what takes much longer than all others; the text for the title."""
+    first, last = sorted(points(row)[0][-1] for row in rows)[-2:] if len(rows) > 1 else (0.0, 0.0)
+    if last <= CUT * first:
+        return ""
+    axes.set_xlim(right=CUT * first)
+    longest = max(rows, key=lambda row: points(row)[0][-1])
+    return f" ({longest['strategy']}: {longest['seconds']:.0f} s)"
+
+
+def plain_numbers(axis: Any) -> None:
+    """Numbers without exponents at a logarithmic axis: 1, 2 and 5 of each decade."""
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(StrMethodFormatter("{x:,g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def shared_legend(figure: Any, axes: Any) -> None:

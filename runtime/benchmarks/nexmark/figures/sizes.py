@@ -72,8 +72,7 @@ def paint(figure: Any, rows: Sequence[Row]) -> None:
             some = [row for row in rows if row["query"] == query]
             pictures.against(axes, some, "state_rows", column, lambda row: f"{row['strategy']}, {row['query']}", style)
         axes.set_xscale("log", base=2)
-        axes.set_yscale("log")
-        titled(axes, title, "", zero=False)
+        titled(axes, title, "")
         axes.set_xlabel("rows of state, bins growing alike", color=INK)
     pictures.shared_legend(figure, plots[0])
 
