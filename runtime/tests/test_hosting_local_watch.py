@@ -57,6 +57,17 @@ def test_what_is_awaited_then_what_moves() -> None:
     assert shown == ["4 workers: waiting for workers 2, 3 to register with Spark", warming, moved]
 
 
+def test_the_end_is_the_migration() -> None:
+    """Whatever is awaited after it, such as processes that end, the last thing shown is the migration that has settled."""
+    moved = migration(2, "settled")
+    shown = watched(
+        (ScaleStatus(2, "Migration"), dataflow(migration(2, "flipping"), 2, settled=False)),
+        (ScaleStatus(2, "Hold", (3,)), dataflow(moved, 2, settled=False)),
+        (ScaleStatus(2), dataflow(moved, 2, settled=True)),
+    )
+    assert shown[1:] == [moved, "4 workers: waiting one more epoch, before workers 3 end", moved]
+
+
 def test_nothing_to_wait_for() -> None:
     """It shows the newest migration and ends."""
     done = migration(2, "settled")

@@ -40,7 +40,7 @@ def follow(read: Callable[[], Observation], show: Show, pause: Callable[[], None
         pause: waits between two reads.
     """
     before: models.Migration | None = None
-    shown = ""
+    shown: models.Migration | str = ""
     while True:
         now = read()
         newest = now.migration
@@ -48,8 +48,13 @@ def follow(read: Callable[[], Observation], show: Show, pause: Callable[[], None
         failed = before is not None and newest is not None and newest.id == before.id and newest.phase in FAILED
         done = failed or (now.settled and not moving)
         # A migration that had ended before the watch began is not the requested one.
-        if newest is not None and newest != before and (moving or done or before is not None):
-            before = newest
+        if (
+            newest is not None
+            and (newest != before or done)
+            and newest != shown
+            and (moving or done or before is not None)
+        ):
+            before = shown = newest
             show(newest)
         if not moving and not done and now.awaited and now.awaited != shown:
             shown = now.awaited
