@@ -136,14 +136,15 @@ def print_migrations(control: ControlClient, output: str, hint: str) -> None:
 def shown_migrations(output: str) -> Iterator[Show]:
     """How a migration is shown: a line of JSON, a progress bar in a terminal, or a line of text."""
     console = Console()
-    if output == "json":
-        yield lambda shown: None if isinstance(shown, str) else write(as_json(shown))
-    elif not console.is_terminal:
+    if output == "json" or not console.is_terminal:
         lines: list[str] = []
 
         def line(shown: models.Migration | str) -> None:
-            text = shown if isinstance(shown, str) else migration_text(shown)
-            if lines[-1:] != [text]:  # latency changes with each epoch, and is not in the text
+            if isinstance(shown, str):
+                text = "" if output == "json" else shown
+            else:
+                text = as_json(shown) if output == "json" else migration_text(shown)
+            if text and lines[-1:] != [text]:  # latency changes with each epoch, and is not in a migration's text
                 lines.append(text)
                 write(text)
 

@@ -48,17 +48,15 @@ def follow(read: Callable[[], Observation], show: Show, pause: Callable[[], None
         failed = before is not None and newest is not None and newest.id == before.id and newest.phase in FAILED
         done = failed or (now.settled and not moving)
         # A migration that had ended before the watch began is not the requested one.
-        if (
-            newest is not None
-            and (newest != before or done)
-            and newest != shown
-            and (moving or done or before is not None)
-        ):
+        ours = moving or done or before is not None
+        if newest is not None and ours and newest != (shown if done else before):
             before = shown = newest
             show(newest)
         if not moving and not done and now.awaited and now.awaited != shown:
             shown = now.awaited
             show(shown)
         if done:
+            if newest is None:
+                show("nothing has moved yet")
             return
         pause()

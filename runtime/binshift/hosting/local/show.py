@@ -123,7 +123,7 @@ def watch(directory: RunDirectory, control: ControlClient, show: Show, pause: Ca
     def read() -> Observation:
         scale, seen = directory.desired_scale, control.dataflow()
         awaited = awaited_text(directory.scale_status)
-        done = settled(directory, seen, scale) and directory.desired_scale == scale
+        done = directory.desired_scale == scale and settled(directory, seen, scale)
         return Observation(seen.migration, awaited and f"{scale.count} workers: {awaited}", done)
 
     follow(read, show, lambda: pause(POLL_SECONDS))
