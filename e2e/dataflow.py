@@ -142,15 +142,15 @@ class Dataflow:
         self.await_settled()
         self.await_epochs(CALM_EPOCHS)
 
-    def await_moving(self, share: float = 0.25, seconds: float = 300.0) -> None:
-        """Until a migration under way has moved this share of its bins, but not all of them."""
+    def await_moving(self, seconds: float = 300.0) -> None:
+        """Until a migration under way has moved a quarter of its bins, but not all of them."""
 
         def moving() -> bool:
             moved, planned = (
                 self.metric("binshift_migration_moved_bins"),
                 self.metric("binshift_migration_planned_bins"),
             )
-            return 0 < share * planned <= moved < planned
+            return 0 < planned / 4 <= moved < planned
 
         until("a migration under way", seconds, moving, every=0.1)
 

@@ -51,12 +51,12 @@ def over_time(figure: Any, rows: Sequence[Row], by: str, columns: int = 2) -> No
 
 def _cut(axes: Any, rows: Sequence[Row]) -> str:
     """Leave out the end of what takes much longer than all others; the text for the title."""
-    first, last = sorted(points(row)[0][-1] for row in rows)[-2:] if len(rows) > 1 else (0.0, 0.0)
-    if last <= CUT * first:
+    ends = sorted((points(row)[0][-1], row["strategy"], row["seconds"]) for row in rows)
+    if len(ends) < 2 or ends[-1][0] <= CUT * ends[-2][0]:
         return ""
-    axes.set_xlim(right=CUT * first)
-    longest = max(rows, key=lambda row: points(row)[0][-1])
-    return f" ({longest['strategy']}: {longest['seconds']:.0f} s)"
+    axes.set_xlim(right=CUT * ends[-2][0])
+    _, strategy, seconds = ends[-1]
+    return f" ({strategy}: {seconds:.0f} s)"
 
 
 def plain_numbers(axis: Any) -> None:

@@ -67,11 +67,15 @@ def status(kubectl: Kubectl, given: argparse.Namespace) -> None:
 
 
 def _conditions(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    by_type = {each["type"]: each for each in found.get("status", {}).get("conditions", [])}
+    by_type = _by_type(found)
     for name in CONDITIONS:
         if name in by_type:
             each = by_type[name]
             yield name.lower(), f"{each['status']}, {each['reason']}: {each['message']}"
+
+
+def _by_type(found: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    return {each["type"]: each for each in found.get("status", {}).get("conditions", [])}
 
 
 def _rollout(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -106,10 +110,9 @@ def migrations(kubectl: Kubectl, given: argparse.Namespace) -> None:
 
 def _read(kubectl: Kubectl, name: str, control: ControlClient) -> Observation:
     found = kubectl.get(KIND, name)
-    reported = found.get("status", {})
-    waits = (each for each in reported.get("conditions", []) if each["type"] == "Progressing")
-    awaited = next((each["message"] for each in waits if each["status"] == "True"), "")
-    settled = reported.get("settledGeneration") == found["metadata"]["generation"]
+    progressing = _by_type(found).get("Progressing", {})
+    awaited = progressing["message"] if progressing.get("status") == "True" else ""
+    settled = found.get("status", {}).get("settledGeneration") == found["metadata"]["generation"]
     return Observation(control.dataflow().migration, awaited, settled)
 
 

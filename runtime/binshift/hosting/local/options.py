@@ -14,6 +14,7 @@ from binshift.control import models
 from binshift.encryption import AUTHORITY, CERTIFICATE, KEY
 from binshift.errors import MigrationRefused, RunFailed
 from binshift.hosting.client import ControlClient
+from binshift.hosting.following import FAILED
 from binshift.hosting.local.directory import DesiredScale, Run, RunDirectory, find
 from binshift.ports import PORT_MAX
 from binshift.rescale import LOCAL_OWNER
@@ -145,7 +146,7 @@ def settled(directory: RunDirectory, dataflow: models.Dataflow, scale: DesiredSc
     if target is None or target.owner != LOCAL_OWNER or target.generation < scale.generation:
         return False
     mine = migration is not None and migration.generation == target.generation
-    if migration is not None and mine and migration.phase in ("failed", "cancelled"):
+    if migration is not None and mine and migration.phase in FAILED:
         raise MigrationRefused(
             f"migration {migration.id} is {migration.phase}: {migration.reason or 'no reason given'}"
         )
