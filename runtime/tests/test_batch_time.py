@@ -17,6 +17,7 @@ from binshift.operators.aggregate import OutputMode
 from binshift.operators.contract import BIN_COLUMN
 from binshift.routing import Route
 from binshift.spark.plan.catalyst import analyzed
+from binshift.spark.plan.routing_columns import Exchange
 from binshift.spark.plan.template import Templates
 from binshift.spark.session.jvm import install
 from binshift.spark.stages.aggregation import AggregationStage
@@ -74,7 +75,7 @@ def test_the_exchange_by_worker_stays_whatever_the_key(key: str, spark: SparkSes
     frame, route = spark.range(0, 40, 1, 4), Route.initial(BINS, WORKERS)
     made = Compiled(frame, [F.expr(key)], [F.count("*")])
     stage = AggregationStage(made.plan, OutputMode.UPDATE, BINS)
-    routed = made.templates.fill(stage.route([made.rows], route, WORKERS), {made.hole: frame}, AT_MS)
+    routed = made.templates.fill(stage.route([made.rows], Exchange.by_owner(route, WORKERS)), {made.hole: frame}, AT_MS)
     rows = routed.select(F.spark_partition_id().alias("partition"), BIN_COLUMN, "p0").collect()
     assert sum(row["p0"] for row in rows) == 40
     assert all(route.owners[row[BIN_COLUMN]] == WORKERS[row["partition"]] for row in rows)

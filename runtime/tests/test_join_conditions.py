@@ -15,6 +15,7 @@ from binshift.model import BinSet, Epoch, Worker
 from binshift.operators.contract import EpochContext, EpochState
 from binshift.routing import Route
 from binshift.spark.plan.catalyst import analyzed, class_name, sequence
+from binshift.spark.plan.routing_columns import Exchange
 from binshift.spark.plan.template import Templates
 from binshift.spark.session import jvm
 from binshift.spark.stages.joins import JoinStage, compile_join
@@ -87,7 +88,7 @@ def run(stage: JoinStage, inputs: Sequence[DataFrame]) -> list[tuple[Any, ...]]:
     """The output of one epoch without state, with Spark between the two parts."""
     ahead, context = stage.read_ahead, EpochContext(Epoch(0), 0, 0, 0, BinSet(range(BINS)))
     assert ahead is not None
-    routed = stage.route(inputs, ROUTE, WORKERS)
+    routed = stage.route(inputs, Exchange.by_owner(ROUTE, WORKERS))
     schema = ahead.read_schema(routed.schema)
     with MemoryStore().read() as reader:
         found = list(ahead.operator.run(iter(routed.toArrow().to_batches()), EpochState(reader), context))

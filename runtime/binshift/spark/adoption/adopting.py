@@ -35,7 +35,7 @@ from binshift.spark.adoption.sources import SourceOrder
 from binshift.spark.adoption.states import adopted_rows
 from binshift.spark.plan.catalyst import analyzed
 from binshift.spark.plan.pipeline import CompiledStage, Pipeline
-from binshift.spark.plan.routing_columns import PARTITION_COLUMN, exchanged, partitions_of
+from binshift.spark.plan.routing_columns import PARTITION_COLUMN, Exchange
 from binshift.spark.session import offsets
 from binshift.spark.tasks.adopt_function import WRITTEN, AdoptFunction
 from binshift.worker.messages import LogLocation
@@ -231,10 +231,8 @@ def _listed(known: dict[int, SparkState]) -> str:
 
 def _by_worker(rows: DataFrame, route: Route) -> DataFrame:
     """One partition for each worker, sorted by bin, and within it by what operators need together."""
-    array = F.from_json(F.lit(json.dumps(partitions_of(route, route.workers).tolist())), "array<int>")
-    never_constant = F.spark_partition_id().bitwiseAND(F.lit(0))
-    partition = F.element_at(array, F.col(BIN_COLUMN) + 1) + never_constant
-    placed = exchanged(rows.withColumn(PARTITION_COLUMN, partition), len(route.workers)).drop(PARTITION_COLUMN)
+    exchange = Exchange.by_owner(route, route.workers)
+    placed = exchange.apply(rows.select("*", exchange.column(F.col(BIN_COLUMN)))).drop(PARTITION_COLUMN)
     keys: list[str] = []
     if SESSION_START_COLUMN in rows.columns:
         keys = rows.columns[1 : rows.columns.index(SESSION_START_COLUMN) + 1]

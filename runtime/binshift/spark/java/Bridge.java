@@ -52,17 +52,22 @@ public class Bridge {
 
   /** A stage in standing tasks; see StandingStage. Ids are separated by commas. */
   public StandingStage.Result runStanding(
-      StandingDriver driver, SparkSession session, Dataset template, List pairs, String readers, String owners, byte[] orders,
-      Dataset applied, Dataset readHole, Dataset like, boolean later, int kept) throws Exception {
+      StandingDriver driver, SparkSession session, Dataset template, List pairs, String readers, String owners, StandingRoute route,
+      byte[] orders, Dataset applied, Dataset readHole, Dataset like, boolean later, int kept) throws Exception {
     Option before = SparkSession.getActiveSession();
     SparkSession.setActiveSession(session);
     try {
       return StandingStage.run(
-          driver, session, template, every(pairs, 0), every(pairs, 1), readers.split(","), owners.split(","), orders, applied, readHole,
+          driver, session, template, every(pairs, 0), every(pairs, 1), readers.split(","), owners.split(","), route, orders, applied, readHole,
           like.schema(), later, kept);
     } finally {
       restore(before);
     }
+  }
+
+  /** For runStanding; see StandingRoute. */
+  public StandingRoute standingRoute(byte[] places) {
+    return new StandingRoute(places);
   }
 
   public StandingDriver standingDriver(String name) {

@@ -3,6 +3,7 @@ package dev.binshift;
 import java.util.ArrayDeque;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.concurrent.atomic.AtomicLong;
 import org.apache.spark.TaskContextImpl;
 
 /**
@@ -11,9 +12,15 @@ import org.apache.spark.TaskContextImpl;
  */
 public class StandingCode extends LinkedHashMap {
   private static final int KEPT = 32;
+  private static final AtomicLong NUMBERS = new AtomicLong();
 
   public StandingCode() {
     super(KEPT, 0.75f, true);
+  }
+
+  /** For something that tasks keep: none else has it. */
+  public static Long number() {
+    return Long.valueOf(NUMBERS.incrementAndGet());
   }
 
   protected boolean removeEldestEntry(Map.Entry eldest) {

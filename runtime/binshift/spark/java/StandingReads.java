@@ -68,8 +68,8 @@ public class StandingReads {
 
   /** Let the readers compute everything; sources gets, for each owner, where its rows of this exchange are. sent: the inputs, as bytes. */
   public void send(
-      StandingDriver driver, RDD[] inputs, byte[][] sent, String[] readers, int owners, Object[][][] sources, int exchange, boolean later)
-      throws Exception {
+      StandingDriver driver, RDD[] inputs, byte[][] sent, String[] readers, StandingRoute route, int owners, Object[][][] sources,
+      int exchange, boolean later) throws Exception {
     ArrayList[] shares = new ArrayList[readers.length];
     for (int i = 0; i < shares.length; i++) {
       shares[i] = new ArrayList();
@@ -80,7 +80,8 @@ public class StandingReads {
     Object[] orders = new Object[readers.length];
     for (int i = 0; i < readers.length; i++) {
       Object[] code = driver.given(readers[i], number, rows);
-      orders[i] = new Object[] {"map", code, Boolean.valueOf(later), sent, shares[i].toArray(), Integer.valueOf(owners)};
+      Object[] places = driver.given(readers[i], route.number, route.content);
+      orders[i] = new Object[] {"map", code, Boolean.valueOf(later), sent, shares[i].toArray(), Integer.valueOf(owners), places};
     }
     Object[] answers = driver.ask(readers, orders);
     ArrayList[] found = new ArrayList[owners];

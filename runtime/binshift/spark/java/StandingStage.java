@@ -9,7 +9,6 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.WeakHashMap;
-import java.util.concurrent.atomic.AtomicLong;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
@@ -36,14 +35,12 @@ public class StandingStage {
   /** The most of them for one template, whose sources have ever other numbers of partitions. */
   private static final int SHAPES_MAX = 16;
 
-  private static final AtomicLong NUMBERS = new AtomicLong();
-
   private final StandingReads[] before;
-  private final Long number = Long.valueOf(NUMBERS.incrementAndGet());
+  private final Long number = StandingCode.number();
   private final byte[] behind;
 
   /** What Spark computes from the state, or null. */
-  private final Long readNumber = Long.valueOf(NUMBERS.incrementAndGet());
+  private final Long readNumber = StandingCode.number();
   private final byte[] read;
 
   private StandingStage(StandingReads[] before, byte[] behind, byte[] read) {
@@ -100,9 +97,11 @@ public class StandingStage {
   /**
    * Run one stage; null where it needs a Spark job, and nothing has run.
    *
+   * @param template exchanges its rows by bin
    * @param readers the tasks that compute the rows before the exchange
-   * @param owners the task of each partition behind it
-   * @param orders by partition, each after its size: for S, and then for what reads the state, if applied is not null
+   * @param owners the tasks that own bins
+   * @param route of each bin its owner
+   * @param orders by owner, each after its size: for S, and then for what reads the state, if applied is not null
    * @param applied a template over what is read of the state, and readHole its hole; null where Spark computes nothing from it
    * @param schema of what S returns
    * @param later whether blocks of an earlier stage of this run are still needed
@@ -110,13 +109,13 @@ public class StandingStage {
    */
   public static Result run(
       StandingDriver driver, SparkSession session, Dataset template, Object[] holes, Object[] frames, String[] readers, String[] owners,
-      byte[] orders, Dataset applied, Dataset readHole, StructType schema, boolean later, int kept) throws Exception {
+      StandingRoute route, byte[] orders, Dataset applied, Dataset readHole, StructType schema, boolean later, int kept) throws Exception {
     PlannedTemplate.Planned planned = PlannedTemplate.of(session, template, holes);
     if (planned == null) {
       return null;
     }
     RDD[] rows = PlannedTemplate.rows(session, planned, holes, frames);
-    StandingStage stage = of(session, planned, holes, rows, applied, readHole, owners.length);
+    StandingStage stage = of(session, planned, holes, rows, applied, readHole, route.bins);
     if (stage == null) {
       return null;
     }
@@ -126,13 +125,13 @@ public class StandingStage {
     }
     Object[][][] sources = new Object[owners.length][stage.before.length][];
     for (int i = 0; i < stage.before.length; i++) {
-      stage.before[i].send(driver, rows, sent, readers, owners.length, sources, i, later || i > 0);
+      stage.before[i].send(driver, rows, sent, readers, route, owners.length, sources, i, later || i > 0);
     }
     return stage.receive(driver, session, owners, sources, orders, schema, kept);
   }
 
   private static synchronized StandingStage of(
-      SparkSession session, PlannedTemplate.Planned planned, Object[] holes, RDD[] rows, Dataset applied, Dataset readHole, int owners) {
+      SparkSession session, PlannedTemplate.Planned planned, Object[] holes, RDD[] rows, Dataset applied, Dataset readHole, int bins) {
     Map shapes = (Map) STAGES.get(planned);
     if (shapes == null) {
       shapes = new HashMap();
@@ -150,20 +149,20 @@ public class StandingStage {
       if (shapes.size() == SHAPES_MAX) {
         shapes.clear();
       }
-      byte[] read = applied == null ? null : applied(session, applied, readHole, owners);
+      byte[] read = applied == null ? null : applied(session, applied, readHole, bins);
       shapes.put(shape, applied != null && read == null ? null : cut(session, planned, holes, parts, read));
     }
     return (StandingStage) shapes.get(shape);
   }
 
   /** A template over what is read of the state, for tasks; null if it needs a Spark job. */
-  private static byte[] applied(SparkSession session, Dataset template, Dataset hole, int owners) {
+  private static byte[] applied(SparkSession session, Dataset template, Dataset hole, int bins) {
     Object[] holes = new Object[] {hole};
     PlannedTemplate.Planned planned = PlannedTemplate.of(session, template, holes);
     if (planned == null) {
       return null;
     }
-    RDD[] inputs = new RDD[] {new StandingInput(session.sparkContext(), 0, hole.schema(), owners)};
+    RDD[] inputs = new RDD[] {new StandingInput(session.sparkContext(), 0, hole.schema(), bins)};
     RDD rows = PlannedTemplate.executed(session, PlannedTemplate.plan(planned, holes, inputs).execute());
     return StandingReads.shuffles(rows) ? null : forPython(session, rows, planned.frame().schema());
   }
@@ -192,7 +191,7 @@ public class StandingStage {
       if (StandingReads.shuffles(found)) {
         return null;
       }
-      before[i] = new StandingReads(Long.valueOf(NUMBERS.incrementAndGet()), found);
+      before[i] = new StandingReads(StandingCode.number(), found);
     }
     RDD behind = PlannedTemplate.executed(session, ((SparkPlan) plan.transformUp(new Receiving(session))).execute());
     StandingReads.shuffles(behind);

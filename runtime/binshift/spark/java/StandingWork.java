@@ -45,10 +45,11 @@ public class StandingWork {
 
   /**
    * order: the plan, whether older blocks are still needed, the RDDs of the inputs, the partitions with what they read (see StandingReads), the
-   * number of destinations.
+   * number of destinations, and of each bin its destination (see StandingRoute).
    */
   public Object map(Object[] order) throws Exception {
     StandingCode.Plan plan = code.of((Object[]) order[1]);
+    StandingCode.Plan route = code.of((Object[]) order[6]);
     if (!((Boolean) order[2]).booleanValue()) {
       blocks.clear();
     }
@@ -56,10 +57,13 @@ public class StandingWork {
     Lane[] lanes = new Lane[Math.max(1, Math.min(parts.length, lanes()))];
     byte[][] metrics = new byte[parts.length][];
     AtomicInteger next = new AtomicInteger();
+    Object[] kept = route.take(task);
+    int[] places = (int[]) kept[0];
     for (int i = 0; i < lanes.length; i++) {
-      lanes[i] = new Lane(task, plan, (Object[]) order[3], parts, next, blocks, ((Integer) order[5]).intValue(), metrics);
+      lanes[i] = new Lane(task, plan, (Object[]) order[3], parts, next, blocks, ((Integer) order[5]).intValue(), places, metrics);
     }
     run(lanes);
+    route.giveBack(kept);
     Object[] names = new Object[((Integer) order[5]).intValue()];
     for (int i = 0; i < names.length; i++) {
       ArrayList found = new ArrayList();
@@ -105,17 +109,19 @@ public class StandingWork {
     private final Object[] inputs;
     private final Object[] parts;
     private final AtomicInteger next;
+    private final int[] places;
     private final byte[][] metrics;
     private final ClassLoader loader = Thread.currentThread().getContextClassLoader();
 
     public Lane(
         TaskContextImpl task, StandingCode.Plan plan, Object[] inputs, Object[] parts, AtomicInteger next, StandingBlocks blocks,
-        int destinations, byte[][] metrics) {
+        int destinations, int[] places, byte[][] metrics) {
       this.task = task;
       this.plan = plan;
       this.inputs = inputs;
       this.parts = parts;
       this.next = next;
+      this.places = places;
       this.metrics = metrics;
       this.outboxes = new StandingRows.Outbox[destinations];
       for (int i = 0; i < destinations; i++) {
@@ -144,7 +150,7 @@ public class StandingWork {
         scala.collection.Iterator rows = ((RDD) within.use(kept)).iterator(part, within.context());
         while (rows.hasNext()) {
           Product2 row = (Product2) rows.next();
-          outboxes[((Integer) row._1()).intValue()].add((UnsafeRow) row._2());
+          outboxes[places[((Integer) row._1()).intValue()]].add((UnsafeRow) row._2());
         }
         return within.metrics();
       } finally {

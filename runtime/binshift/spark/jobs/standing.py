@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, cast
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import inheritable_thread_target
@@ -25,9 +25,11 @@ from binshift.engine.epoch_plan import EpochPlan
 from binshift.engine.ports import Executor, Placement
 from binshift.errors import TaskFailed
 from binshift.model import BEFORE_FIRST, Worker
+from binshift.routing import Route
 from binshift.spark.jobs.watch import JobWatch
 from binshift.spark.plan.catalyst import analyzed, contains
 from binshift.spark.plan.pipeline import Pipeline
+from binshift.spark.plan.routing_columns import Exchange
 from binshift.spark.session.executors import location
 from binshift.spark.session.failures import classify
 from binshift.spark.session.jvm import Jvm
@@ -81,6 +83,7 @@ class StandingTasks:
     failures: int = 0
     busy: bool = False
     _calls: StandingCalls | None = None
+    _routed: tuple[tuple[Route, tuple[Worker, ...]], Any] | None = None
     _members: dict[str, threading.Thread] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _closed: bool = False
@@ -181,18 +184,19 @@ class StandingTasks:
         owners = [on.parts[worker].id for worker in plan.workers]
         readers = [executor.id for executor in on.readers] or owners
         kept = min(KEPT_BYTES, KEPT_BYTES_OF_ALL // len(owners))
+        route = self._route_of(calls, plan)
         filling, summaries = {self.pipeline.batch: batch}, list[Summary]()
         for number, stage in enumerate(self.pipeline.stages):
-            template = stage.routed(plan.route, plan.workers)
             read = stage.read(self.pipeline.templates) if stage.stage.read_ahead is not None else None
             kinds = (False,) if read is None else (False, True)
             own = (spec for spec in specs if spec.operator == stage.name)
             orders = [pickle.dumps((spec, reads)) for spec in own for reads in kinds]
             found = calls.run(
-                template,
+                stage.routed_by_bin,
                 list(filling.items()),
                 readers,
                 owners,
+                route,
                 orders,
                 stage.merged,
                 read=read,
@@ -210,6 +214,13 @@ class StandingTasks:
         result, merged = self.pipeline.result, self.pipeline.stages[-1].merged
         local = self.jvm.fill_locally(result, merged, filling[merged])
         return local if local is not None else self.pipeline.fill(result, filling, plan.batch.batch_time_ms), summaries
+
+    def _route_of(self, calls: StandingCalls, plan: EpochPlan) -> Any:
+        """The route of an epoch as tasks have it; made again when it changes."""
+        case = plan.route, plan.workers
+        if self._routed is None or self._routed[0] != case:
+            self._routed = case, calls.route(Exchange.by_owner(*case).of_bin)
+        return self._routed[1]
 
     def _end_for_good(self) -> None:
         """The program has a stage that needs a Spark job: so does every epoch from now on."""

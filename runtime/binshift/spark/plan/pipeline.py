@@ -26,6 +26,7 @@ from binshift.routing import Route
 from binshift.spark.plan.catalyst import analyzed, class_name, contains, optimized, sequence
 from binshift.spark.plan.graph import Graph, Leaf, Node, Output, Segment
 from binshift.spark.plan.readahead import ReadAhead
+from binshift.spark.plan.routing_columns import Exchange
 from binshift.spark.plan.stage import Stage, numbered, numbered_schema
 from binshift.spark.plan.template import Filling, Templates
 from binshift.spark.tasks.task import pickled
@@ -98,9 +99,7 @@ class CompiledStage:
     def read(self, templates: Templates) -> tuple[DataFrame, DataFrame]:
         """The hole for the rows that the reader returns, and the template of the rows for S."""
         if self._read is None:
-            invariant(self._routed is not None, "rows are routed before the state is read")
-            routed = cast(tuple[object, DataFrame], self._routed)[1]
-            hole = templates.hole_of(self.read_ahead.read_schema(routed.schema))
+            hole = templates.hole_of(self.read_ahead.read_schema(self.routed_by_bin.schema))
             self._read = hole, self.read_ahead.applied(hole)
         return self._read
 
@@ -109,8 +108,13 @@ class CompiledStage:
         case = (route, workers, first)
         if self._routed is None or self._routed[0] != case:
             inputs = self.inputs if self.initial is None or not first else (*self.inputs, self.initial)
-            self._routed = (case, self.stage.route(inputs, route, workers))
+            self._routed = (case, self.stage.route(inputs, Exchange.by_owner(route, workers)))
         return self._routed[1]
+
+    @functools.cached_property
+    def routed_by_bin(self) -> DataFrame:
+        """The template of F and an exchange by bin, for every route; not for the first epoch."""
+        return self.stage.route(self.inputs, Exchange.by_bin(self.stage.bins))
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,15 @@
 """F: a row's bin and the partition it goes to, as Catalyst expressions (generated Java code, no Python).
 
-``bin = pmod(xxhash64(keys), bins)``, Megaphone's F operator. The route of the epoch is an array literal: it changes
-from epoch to epoch without changing the shape of the plan, so Spark reuses its generated code.
+``bin = pmod(xxhash64(keys), bins)``, Megaphone's F operator. The partition of a bin is an element of an array literal, which is no part of
+Spark's generated code: that of one route is that of each other. In standing tasks the partition is the bin, so that a new route needs no new
+plan either.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from pyspark.sql import Column, DataFrame
@@ -27,16 +30,44 @@ def bin_of(keys: Sequence[Column], bins: int) -> Column:
     return F.pmod(F.xxhash64(*keys), F.lit(bins)).cast("int")
 
 
-def partitions_of(route: Route, workers: Sequence[Worker]) -> np.ndarray:
-    """For each bin the partition (position in ``workers``) of its owner."""
-    position = np.zeros(max(workers) + 1, dtype=np.int32)
-    position[list(workers)] = np.arange(len(workers))
-    partitions: np.ndarray = position[route.owners]
-    return partitions
+@dataclass(frozen=True)
+class Exchange:
+    """Where an epoch's exchange sends rows, by their bins.
+
+    Attributes:
+        partitions: how many there are.
+        of_bin: for each bin its partition.
+    """
+
+    partitions: int
+    of_bin: np.ndarray
+
+    @classmethod
+    def by_owner(cls, route: Route, workers: Sequence[Worker]) -> Exchange:
+        """One partition for each worker: that of the bin's owner, by its position in ``workers``."""
+        position = np.zeros(max(workers) + 1, dtype=np.int32)
+        position[list(workers)] = np.arange(len(workers))
+        return cls(len(workers), position[route.owners])
+
+    @classmethod
+    def by_bin(cls, bins: int) -> Exchange:
+        """One for each bin, whatever the route: standing tasks find the owner themselves."""
+        return cls(bins, np.arange(bins, dtype=np.int32))
+
+    def column(self, bin: Column) -> Column:
+        """`PARTITION_COLUMN`: each row's partition."""
+        array = F.from_json(F.lit(json.dumps(self.of_bin.tolist())), "array<int>")
+        # Keys may be constants, such as a batch's time. The partition must not be one: Spark would fold it away.
+        never_constant = F.spark_partition_id().bitwiseAND(F.lit(0))
+        return (F.element_at(array, bin + 1) + never_constant).alias(PARTITION_COLUMN)
+
+    def apply(self, rows: DataFrame) -> DataFrame:
+        """Every row to its `PARTITION_COLUMN`."""
+        return rows.repartitionById(self.partitions, F.col(PARTITION_COLUMN))
 
 
 class RouteColumns:
-    """Builds the columns that F adds and keeps them while the route is unchanged: each call into the JVM costs time.
+    """The columns that F adds.
 
     Args:
         bin: each row's bin.
@@ -46,20 +77,7 @@ class RouteColumns:
     def __init__(self, bin: Column, further: Sequence[Column] = ()) -> None:
         self._bin = bin
         self._fixed = [bin.alias(BIN_COLUMN), *further]
-        self._cache: Mapping[tuple[Route, tuple[Worker, ...]], list[Column]] = {}
 
-    def added(self, route: Route, workers: tuple[Worker, ...]) -> list[Column]:
+    def added(self, exchange: Exchange) -> list[Column]:
         """`BIN_COLUMN`, the further columns, and `PARTITION_COLUMN`."""
-        if (route, workers) not in self._cache:
-            text = "[" + ",".join(map(str, partitions_of(route, workers).tolist())) + "]"
-            array = F.from_json(F.lit(text), "array<int>")
-            # Keys may be constants, such as a batch's time. The partition must not be one: Spark would fold it away.
-            never_constant = F.spark_partition_id().bitwiseAND(F.lit(0))
-            partition = (F.element_at(array, self._bin + 1) + never_constant).alias(PARTITION_COLUMN)
-            self._cache = {(route, workers): [*self._fixed, partition]}
-        return self._cache[route, workers]
-
-
-def exchanged(rows: DataFrame, workers: int) -> DataFrame:
-    """The epoch's one exchange: every row to the partition of its bin's owner."""
-    return rows.repartitionById(workers, F.col(PARTITION_COLUMN))
+        return [*self._fixed, exchange.column(self._bin)]

@@ -19,12 +19,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
-from binshift.model import Worker
 from binshift.operators.contract import BIN_COLUMN, Operator
 from binshift.operators.stored import StoredRows
-from binshift.routing import Route
 from binshift.spark.plan.readahead import ReadAhead
-from binshift.spark.plan.routing_columns import RouteColumns, bin_of, exchanged
+from binshift.spark.plan.routing_columns import Exchange, RouteColumns, bin_of
 
 ORDER_COLUMN = "__order"
 """Position of a row in its source partition, with the partition in the high bits."""
@@ -50,6 +48,10 @@ class Stage(Protocol):
     @property
     def operator(self) -> Operator:
         """What S runs."""
+
+    @property
+    def bins(self) -> int:
+        """The number of bins."""
 
     @property
     def merged_schema(self) -> StructType:
@@ -80,8 +82,8 @@ class Stage(Protocol):
     def read_ahead(self) -> ReadAhead | None:
         """What Spark computes from the state before S, in the same task; None if there is nothing."""
 
-    def route(self, inputs: Sequence[DataFrame], route: Route, workers: tuple[Worker, ...]) -> DataFrame:
-        """The rows of its inputs as S takes them: one partition per worker, in the order of ``workers``."""
+    def route(self, inputs: Sequence[DataFrame], exchange: Exchange) -> DataFrame:
+        """The rows of its inputs as S takes them, in the partitions of an exchange."""
 
     def finish(self, merged: DataFrame) -> DataFrame:
         """What S returned, in the user's columns."""
@@ -136,10 +138,9 @@ class RowsStage:
         """Of the description."""
         return text_fingerprint(self.description)
 
-    def route(self, inputs: Sequence[DataFrame], route: Route, workers: tuple[Worker, ...]) -> DataFrame:
+    def route(self, inputs: Sequence[DataFrame], exchange: Exchange) -> DataFrame:
         """See `Stage`."""
-        added = self._columns.added(route, workers)
-        rows = exchanged(numbered(inputs[0]).select(*added, "*"), len(workers))
+        rows = exchange.apply(numbered(inputs[0]).select(*self._columns.added(exchange), "*"))
         return rows.sortWithinPartitions(BIN_COLUMN, *self._keys, ORDER_COLUMN)
 
     def finish(self, merged: DataFrame) -> DataFrame:

@@ -20,6 +20,7 @@ SOURCES = (
         "StandingAnswer",
         "StandingCode",
         "StandingDriver",
+        "StandingRoute",
         "StandingReads",
         "StandingWork",
         "StandingTask",

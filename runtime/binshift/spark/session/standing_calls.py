@@ -9,6 +9,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from binshift.model import IntArray
 from binshift.spark.session.jvm import Filling, Jvm, java_frame, java_session
 
 SIZE = struct.Struct(">i")
@@ -41,12 +42,17 @@ class StandingCalls:
         """Whether these tasks wait for an order."""
         return bool(self.driver.areReady(",".join(ids)))
 
+    def route(self, places: IntArray) -> Any:
+        """For `run`: for each bin the position of its owner among the owners of an epoch."""
+        return self.jvm.bridge.standingRoute(bytearray(places.astype(">i4").tobytes()))
+
     def run(
         self,
         template: DataFrame,
         filling: Filling,
         readers: Sequence[str],
         owners: Sequence[str],
+        route: Any,
         orders: Sequence[bytes],
         like: DataFrame,
         *,
@@ -57,11 +63,12 @@ class StandingCalls:
         """One stage: the frame with what S returned, and its answers; None where it needs a Spark job, and nothing has run.
 
         Args:
-            template: of its rows, and what fills it in.
+            template: of its rows, which are exchanged by bin, and what fills it in.
             filling: holes, and the frames with their rows.
             readers: the tasks that compute the rows before the exchange.
-            owners: the task of each partition behind it.
-            orders: by partition: for S, and then for what reads the state, if something does.
+            owners: the tasks that own bins.
+            route: see `route`.
+            orders: by owner: for S, and then for what reads the state, if something does.
             like: a frame with the columns that S returns.
             read: the hole for what is read of the state, and the template of what Spark makes of it; None where it makes nothing.
             kept: bytes of output of a task that are returned to the driver; where there is no more, the frame is read without a job.
@@ -75,6 +82,7 @@ class StandingCalls:
             self.jvm.pairs(filling),
             ",".join(readers),
             ",".join(owners),
+            route,
             bytearray(b"".join(SIZE.pack(len(each)) + each for each in orders)),
             None if read is None else java_frame(read[1]),
             None if read is None else java_frame(read[0]),

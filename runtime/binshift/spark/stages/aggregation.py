@@ -14,15 +14,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from binshift.model import Worker
 from binshift.operators.add_stored import AddStored
 from binshift.operators.aggregate import Aggregate, OutputMode
 from binshift.operators.contract import BIN_COLUMN, RECORDS_COLUMN, REDUCED_COLUMN
 from binshift.operators.expiry import EXPIRY_COLUMN
 from binshift.operators.stored import StoredRows
-from binshift.routing import Route
 from binshift.spark.plan.opaque import SparkMerge
-from binshift.spark.plan.routing_columns import PARTITION_COLUMN, RouteColumns, bin_of, exchanged
+from binshift.spark.plan.routing_columns import PARTITION_COLUMN, Exchange, RouteColumns, bin_of
 from binshift.spark.plan.stage import Due
 from binshift.spark.stages.aggregateplan import AggregatePlan
 from binshift.spark.stages.keytypes import hashable
@@ -105,11 +103,11 @@ class AggregationStage:
         """The same in readable form."""
         return "; ".join((*self.plan.description, f"{self.mode.value} mode"))
 
-    def route(self, inputs: Sequence[DataFrame], route: Route, workers: tuple[Worker, ...]) -> DataFrame:
+    def route(self, inputs: Sequence[DataFrame], exchange: Exchange) -> DataFrame:
         """Rows -> keys and inputs -> bin -> one row per key and task -> exchange -> one row per key."""
-        rows = self.plan.prepare(inputs[0]).select("*", *self._columns.added(route, workers))
+        rows = self.plan.prepare(inputs[0]).select("*", *self._columns.added(exchange))
         records = F.count(F.lit(1)).alias(RECORDS_COLUMN if self.plan.ordered else REDUCED_COLUMN)
-        return self.plan.partial(exchanged(rows, len(workers)), self._by, [records])
+        return self.plan.partial(exchange.apply(rows), self._by, [records])
 
     def finish(self, merged: DataFrame) -> DataFrame:
         """The user's columns, computed by Catalyst."""

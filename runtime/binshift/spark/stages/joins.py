@@ -17,15 +17,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DataType, LongType, StructField, StructType
 
-from binshift.model import Worker
 from binshift.operators.contract import BIN_COLUMN, RECORDS_COLUMN, Operator
 from binshift.operators.expiry import EXPIRY_COLUMN
 from binshift.operators.join import LATE_COLUMN, MATCHES_COLUMN, SIDE_COLUMN, Join, JoinType
 from binshift.operators.join_condition import GROUP_COLUMN, PAIR_COLUMN, PAIR_PREFIX, ConditionedJoin, FindPairs
 from binshift.operators.stored import StoredRows
-from binshift.routing import Route
 from binshift.spark.plan.catalyst import Catalyst
-from binshift.spark.plan.routing_columns import RouteColumns, bin_of, exchanged
+from binshift.spark.plan.routing_columns import Exchange, RouteColumns, bin_of
 from binshift.spark.plan.stage import ORDER_COLUMN, Due, text_fingerprint
 from binshift.spark.stages.joinplan import JoinPlan, Side
 
@@ -119,11 +117,11 @@ class JoinStage:
             (f"{self.plan.type.value} join by {keys}", f"left {left}", f"right {right}", *self.plan.conditions)
         )
 
-    def route(self, inputs: Sequence[DataFrame], route: Route, workers: tuple[Worker, ...]) -> DataFrame:
+    def route(self, inputs: Sequence[DataFrame], exchange: Exchange) -> DataFrame:
         """Both sides in one exchange, sorted by bin, side, key and source order."""
         left, right = (self.side_rows(number, frame) for number, frame in enumerate(inputs))
         rows = left.unionByName(right).withColumn(ORDER_COLUMN, F.monotonically_increasing_id())
-        rows = exchanged(rows.select("*", *self._columns.added(route, workers)), len(workers))
+        rows = exchange.apply(rows.select("*", *self._columns.added(exchange)))
         return rows.sortWithinPartitions(BIN_COLUMN, SIDE_COLUMN, *self._types[0].names, ORDER_COLUMN)
 
     def finish(self, merged: DataFrame) -> DataFrame:

@@ -18,7 +18,6 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from binshift.errors import Unsupported
-from binshift.model import Worker
 from binshift.operators.contract import BIN_COLUMN
 from binshift.operators.expiry import EXPIRY_COLUMN
 from binshift.operators.processor.decoding import timer_rows
@@ -32,10 +31,9 @@ from binshift.operators.processor.operator import (
     TimeMode,
 )
 from binshift.operators.stored import StoredRows
-from binshift.routing import Route
 from binshift.spark.plan.catalyst import Catalyst, analyzed, sequence
 from binshift.spark.plan.eventtime import expiry_ms, marked
-from binshift.spark.plan.routing_columns import RouteColumns, bin_of, exchanged
+from binshift.spark.plan.routing_columns import Exchange, RouteColumns, bin_of
 from binshift.spark.plan.stage import ORDER_COLUMN, Due, arrow_schema, numbered, numbered_schema, text_fingerprint
 from binshift.spark.stages.buffers import is_storable
 from binshift.spark.stages.definitions import Definitions, defined
@@ -117,13 +115,13 @@ class ProcessorStage:
         """In processing time the output has no watermark."""
         return NO_WATERMARK_MS if self.operator.time is TimeMode.PROCESSING else 0
 
-    def route(self, inputs: Sequence[DataFrame], route: Route, workers: tuple[Worker, ...]) -> DataFrame:
+    def route(self, inputs: Sequence[DataFrame], exchange: Exchange) -> DataFrame:
         """Rows, and in the first epoch those of the initial state before them, sorted by bin, key and source order."""
         rows, first = self._rows(inputs[0]), len(inputs) > 1
         if first:
             rows = self._with_initial(rows, inputs[1])
         rows = rows.select("*", F.monotonically_increasing_id().alias(ORDER_COLUMN))
-        rows = exchanged(rows.select("*", *self._columns.added(route, workers)), len(workers))
+        rows = exchange.apply(rows.select("*", *self._columns.added(exchange)))
         order = [F.col(INITIAL_COLUMN).desc()] if first else []
         return rows.sortWithinPartitions(BIN_COLUMN, *self.keys.names, *order, ORDER_COLUMN)
 

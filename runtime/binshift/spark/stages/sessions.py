@@ -14,15 +14,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, LongType, StructField, StructType
 
-from binshift.model import Worker
 from binshift.operators.aggregate import OutputMode
 from binshift.operators.contract import BIN_COLUMN, RECORDS_COLUMN
 from binshift.operators.session_codec import SESSION_END_COLUMN, SESSION_START_COLUMN
 from binshift.operators.sessions import Sessions
 from binshift.operators.stored import StoredRows
-from binshift.routing import Route
 from binshift.spark.plan.catalyst import Catalyst
-from binshift.spark.plan.routing_columns import PARTITION_COLUMN, RouteColumns, bin_of, exchanged
+from binshift.spark.plan.routing_columns import PARTITION_COLUMN, Exchange, RouteColumns, bin_of
 from binshift.spark.plan.stage import Due, text_fingerprint
 from binshift.spark.stages.aggregateplan import AggregatePlan
 
@@ -102,12 +100,12 @@ class SessionStage:
         """Keys, session, buffers, and how sessions end."""
         return "; ".join((*self.plan.description, f"sessions by key {self.session + 1}", f"{self.mode.value} mode"))
 
-    def route(self, inputs: Sequence[DataFrame], route: Route, workers: tuple[Worker, ...]) -> DataFrame:
+    def route(self, inputs: Sequence[DataFrame], exchange: Exchange) -> DataFrame:
         """Rows -> keys and inputs -> bin -> exchange -> one row for each key and session of rows, by key and time."""
         rows = self.plan.prepare(inputs[0])
-        exchange = exchanged(rows.select("*", *self._columns.added(route, workers)), len(workers))
+        routed = exchange.apply(rows.select("*", *self._columns.added(exchange)))
         records = F.count(F.lit(1)).alias(RECORDS_COLUMN)
-        partial = self.plan.partial(exchange, [PARTITION_COLUMN, BIN_COLUMN], [records])
+        partial = self.plan.partial(routed, [PARTITION_COLUMN, BIN_COLUMN], [records])
         return partial.select("*", *self.times(self._session.name)).sortWithinPartitions(
             BIN_COLUMN, *self._keys, SESSION_START_COLUMN
         )
