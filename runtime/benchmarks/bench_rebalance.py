@@ -18,7 +18,8 @@ from archive import save
 from elsewhere import used_here
 from latency import Latencies, latencies_of
 from measuring import Bench, await_batch, bench
-from mover import MOVE_SECONDS_MAX, SETTLE_SECONDS, Case, start, warm
+from mover import MOVE_SECONDS_MAX, Case, start, warm
+from moving import SETTLE_SECONDS
 from options import WATCH, parsed, parser
 from rich.progress import track
 from tables import text

@@ -23,7 +23,7 @@ import binshift
 
 LATER_MS, SOON_MS = 3_600_000, 2_000
 TARGETS = (
-    Target("spike: worst while moving over calm p99", "spike", 1.25),
+    Target("spike: worst while moving over the larger calm p99", "spike", 1.25),
     Target("epochs skipped while moving", "skipped", 0),
 )
 

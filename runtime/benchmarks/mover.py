@@ -10,12 +10,11 @@ from typing import Any
 from footprint import watched
 from latency import latencies_of
 from measuring import Bench, await_batch
-from moving import Times, columns
+from moving import SETTLE_SECONDS, Times, columns
 from pyspark.sql import functions as F
 
 import binshift
 
-SETTLE_SECONDS = 4.0
 MOVE_SECONDS_MAX = 500.0
 
 
@@ -66,7 +65,7 @@ def warm(running: Bench, case: Case, seconds: float, begin: Begin = start) -> No
 def out_and_back(
     running: Bench, case: Case, settle_epochs: int, calm_seconds: float, begin: Begin = start
 ) -> list[dict[str, Any]]:
-    """Fill, wait until calm, move out, wait, move back; a row for each of the two moves."""
+    """Fill, wait until calm, move out, wait, move back, wait; a row for each of the two moves."""
     query = begin(running, case)
     await_batch(query, settle_epochs)
     time.sleep(SETTLE_SECONDS)
@@ -107,5 +106,5 @@ def _moves(
             began = time.time()
             query.rescale(workers, strategy=case.strategy, pre_copy=case.pre_copy).wait(MOVE_SECONDS_MAX)
             ended = time.time()
-        time.sleep(SETTLE_SECONDS)
-        yield workers, Times(calm_from, began, ended), memory.columns()
+        time.sleep(SETTLE_SECONDS + calm_seconds)
+        yield workers, Times(calm_from, began, ended, time.time()), memory.columns()

@@ -13,18 +13,27 @@ PLOT_BEFORE_SECONDS = 6.0
 PLOT_AFTER_SECONDS = 4.0
 
 
+SETTLE_SECONDS = 4.0
+"""After a move, copies that are given up are deleted: this time is neither calm nor of the move."""
+
+
 @dataclass(frozen=True)
 class Times:
-    """Start of the calm time, time of the request, and time of the end; in seconds since 1970."""
+    """Start of the calm time, time of the request, time of the end, and end of the calm time after it; in seconds since 1970.
+
+    Without a calm time after the move, `calm_to` is its end.
+    """
 
     calm_from: float
     began: float
     ended: float
+    calm_to: float = 0.0
 
 
 def columns(found: Latencies, times: Times) -> dict[str, Any]:
-    """Latency before and during, the spike (worst during over the calm p99), silence, and a plot's points."""
+    """Latency before and during, the spike (worst during over the larger calm p99 of before and after), silence, and a plot's points."""
     calm = found.calm(times.calm_from, times.began)
+    after = found.calm(times.ended + SETTLE_SECONDS, times.calm_to) or calm
     moving = found.moving(times.began, times.ended)
     before, during = (times.calm_from, times.began), (times.began, times.ended)
     return {
@@ -32,7 +41,8 @@ def columns(found: Latencies, times: Times) -> dict[str, Any]:
         "calm_p99_s": percentile(calm, 99),
         "moving_p50_s": percentile(moving, 50),
         "moving_max_s": percentile(moving, 100),
-        "spike": percentile(moving, 100) / percentile(calm, 99),
+        "after_p99_s": percentile(after, 99),
+        "spike": percentile(moving, 100) / max(percentile(calm, 99), percentile(after, 99)),
         "seconds": times.ended - times.began,
         "silent_before_s": found.usual_silence(*before),
         "silent_s": found.longest_silence(*during),

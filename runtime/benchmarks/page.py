@@ -45,7 +45,7 @@ JUDGED: Mapping[str, tuple[Sequence[Target], Callable[[Row], str]]] = {
         bench_standby,
     )
 }
-MOVED = ("calm_p50_s", "calm_p99_s", "moving_p50_s", "moving_max_s", "spike", "seconds")
+MOVED = ("calm_p50_s", "calm_p99_s", "after_p99_s", "moving_p50_s", "moving_max_s", "spike", "seconds")
 COLUMNS: Mapping[str, Sequence[str]] = {
     "move": ("keys", "strategy", "pre_copy", "to", *MOVED, "rows_per_s", "silent_s", "skipped"),
     "memory": ("keys", "strategy", "pre_copy", "to", "mib_before", "mib_max", "own_mib_before", "own_mib_max"),

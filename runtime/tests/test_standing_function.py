@@ -16,8 +16,9 @@ import pytest
 
 from binshift.errors import WrongExecutor
 from binshift.model import BinSet, Epoch, Fence, Stamp, Term, Worker
-from binshift.spark.tasks import standing_function
-from binshift.spark.tasks.standing_function import END, FAILED, NUMBER, StandingFunction
+from binshift.spark.tasks import standing_channel, standing_function
+from binshift.spark.tasks.standing_channel import END, FAILED, NUMBER
+from binshift.spark.tasks.standing_function import StandingFunction
 from binshift.spark.tasks.task import Place
 from binshift.worker.messages import EpochSpec
 
@@ -93,14 +94,15 @@ def jvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Jvm]:
 
     class Context:
         def getLocalProperty(self, name: str) -> str:  # noqa: N802 (Spark's name)
-            assert name == standing_function.SOCKET
+            assert name == standing_channel.SOCKET
             return str(tmp_path / "s")
 
         def taskAttemptId(self) -> int:  # noqa: N802 (Spark's name)
             return 99
 
     monkeypatch.setattr(standing_function, "part_of_epoch", part)
-    monkeypatch.setattr(standing_function, "task_context", Context)
+    for module in (standing_function, standing_channel):
+        monkeypatch.setattr(module, "task_context", Context)
     monkeypatch.setenv("SPARK_LOCAL_HOSTNAME", "here")
     operators = {("op", False): b"pickled", ("op", True): b"reader"}
     function = StandingFunction(Place(Worker(0), "here"), cast(Any, None), operators)

@@ -1,6 +1,10 @@
 package dev.binshift;
 
+import java.io.ByteArrayInputStream;
+import java.io.DataInputStream;
+import java.util.Arrays;
 import java.util.HashMap;
+import java.util.List;
 import org.apache.spark.rpc.RpcCallContext;
 import org.apache.spark.rpc.RpcEndpointRef;
 import org.apache.spark.rpc.RpcEnv;
@@ -139,8 +143,26 @@ public class StandingDriver implements ThreadSafeRpcEndpoint {
     return member(id).code.given(number, content);
   }
 
+  /** Pass each task a message, and wait for all answers; where there is none, the reason. Ids are separated by commas; each message follows its size. */
+  public List passed(String ids, byte[] messages) throws Exception {
+    String[] all = ids.split(",");
+    Object[] orders = new Object[all.length];
+    DataInputStream from = new DataInputStream(new ByteArrayInputStream(messages));
+    for (int i = 0; i < orders.length; i++) {
+      byte[] message = new byte[from.readInt()];
+      from.readFully(message);
+      orders[i] = new Object[] {"pass", message};
+    }
+    return Arrays.asList(ask(all, orders, true));
+  }
+
   /** Give each task its order, and wait for all answers. */
-  public synchronized Object[] ask(String[] ids, Object[] orders) throws InterruptedException {
+  public Object[] ask(String[] ids, Object[] orders) throws InterruptedException {
+    return ask(ids, orders, false);
+  }
+
+  /** each: a failure is an answer. Public: the run-time compiler makes static methods of private ones, which are not synchronized. */
+  public synchronized Object[] ask(String[] ids, Object[] orders, boolean each) throws InterruptedException {
     Member[] asked = new Member[ids.length];
     try {
       for (int i = 0; i < ids.length; i++) {
@@ -163,10 +185,10 @@ public class StandingDriver implements ThreadSafeRpcEndpoint {
     while (true) {
       int missing = 0;
       for (int i = 0; i < ids.length; i++) {
-        if (asked[i].failure != null) {
+        if (asked[i].failure != null && !each) {
           throw new Failed(asked[i].failure);
         }
-        answers[i] = asked[i].answer;
+        answers[i] = asked[i].failure != null ? asked[i].failure : asked[i].answer;
         missing += answers[i] == null ? 1 : 0;
       }
       if (missing == 0) {

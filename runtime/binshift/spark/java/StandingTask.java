@@ -173,12 +173,12 @@ public class StandingTask extends RDD {
           return;
         }
         try {
-          report = new Object[] {id, "done", attempt, kind.equals("map") ? work.map(order) : work.reduce(order)};
+          report = new Object[] {id, "done", attempt, work.done(order)};
         } catch (StandingAnswer.PythonFailed error) {
           report = new Object[] {id, "failed", attempt, error.getMessage()};
         } catch (Exception error) {
           report = new Object[] {id, "failed", attempt, text(error)};
-          if (kind.equals("reduce")) { // the Python worker has had a part of the rows, and cannot go on
+          if (!kind.equals("map")) { // the Python worker has had a part of the order, and cannot go on
             driver.send(report);
             throw error;
           }

@@ -20,9 +20,10 @@ import org.apache.spark.sql.types.StructType;
 import scala.Product2;
 
 /**
- * What a standing task does for an order. There are two: "map" computes partitions of an exchange's input and keeps their rows for the tasks
+ * What a standing task does for an order. There are three: "map" computes partitions of an exchange's input and keeps their rows for the tasks
  * that they belong to; "reduce" reads the rows of this task from the others, computes what is done with them in the JVM, and passes the
- * result to S in the Python worker of this same task. Raw types: the run-time compiler infers no generics.
+ * result to S in the Python worker of this same task; "pass" passes a message to the Python worker, whose answer is another one. Raw types: the
+ * run-time compiler infers no generics.
  */
 public class StandingWork {
   private static final int BATCH_ROWS = 65536;
@@ -41,6 +42,21 @@ public class StandingWork {
     this.blocks = blocks;
     this.fromPython = fromPython;
     this.toPython = toPython;
+  }
+
+  /** What an order asks for. */
+  public Object done(Object[] order) throws Exception {
+    String kind = (String) order[0];
+    return kind.equals("map") ? map(order) : kind.equals("reduce") ? reduce(order) : passed((byte[]) order[1]);
+  }
+
+  private Object passed(byte[] message) throws Exception {
+    toPython.writeInt(message.length);
+    toPython.write(message);
+    toPython.flush();
+    StandingAnswer answer = new StandingAnswer(fromPython, blocks, 0);
+    answer.run();
+    return ((Object[]) answer.await())[0];
   }
 
   /**

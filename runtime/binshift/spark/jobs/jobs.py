@@ -25,14 +25,17 @@ from binshift.spark.jobs.output import Output
 from binshift.spark.jobs.pinning import PinnedRun, placed
 from binshift.spark.jobs.rehearsal import Rehearsal
 from binshift.spark.jobs.standing import StandingTasks
+from binshift.spark.jobs.standing_members import StandingMembers
+from binshift.spark.jobs.standing_rounds import StandingRounds
 from binshift.spark.jobs.watch import JobWatch
 from binshift.spark.plan.pipeline import CompiledStage, Pipeline
 from binshift.spark.session.executors import location
 from binshift.spark.session.failures import meaning
 from binshift.spark.session.jvm import Jvm
 from binshift.spark.session.progress import Observed
-from binshift.spark.tasks.background_function import BackgroundFunction
+from binshift.spark.tasks.background_function import BackgroundFunction, RoundsFunction
 from binshift.spark.tasks.read_function import ReadFunction
+from binshift.spark.tasks.standing_function import StandingFunction
 from binshift.spark.tasks.task import Environment, EpochFunction, Place
 from binshift.worker.messages import BackgroundReport, BackgroundSpec, EpochSpec, Summary
 
@@ -54,7 +57,8 @@ class SparkJobs:
         term: the driver's.
         standing_cores: the cores that an executor must have for a standing task; None: there are no standing tasks.
         observed: what the program observes behind a stateful operator, of the newest epochs.
-        standing: these tasks; None: every epoch is a job.
+        standing: those that run epochs; None: every epoch is a job.
+        rounds: those that run background rounds; None: every round is a job.
     """
 
     spark: SparkSession
@@ -67,6 +71,7 @@ class SparkJobs:
     standing_cores: int | None = None
     observed: deque[Observed] = field(default_factory=lambda: deque(maxlen=TIMINGS_KEPT))
     standing: StandingTasks | None = field(init=False, default=None)
+    rounds: StandingRounds | None = field(init=False, default=None)
     _beside: SparkSession = field(init=False)
     _rehearsal: Rehearsal = field(init=False)
     _prepared: bool = False
@@ -75,12 +80,24 @@ class SparkJobs:
         self._beside = self.jvm.clone_session(self.spark)
         for key, value in conf.EPOCH.items():
             self._beside.conf.set(key, value)
-        if self.standing_cores is not None and not self.pipeline.is_observed:  # not yet with observed metrics
-            name = f"{self.environment.query}-{self.term}"
-            self.standing = StandingTasks(
-                self._beside, self.pipeline, self.jvm, self.environment, self.watch, name, self.standing_cores
-            )
+        if self.standing_cores is not None:
+            self.rounds = StandingRounds(self._members("rounds", self.standing_cores, self._rounds_function))
+            if not self.pipeline.is_observed:  # not yet with observed metrics
+                members = self._members("standing", self.standing_cores, self._epochs_function)
+                self.standing = StandingTasks(self.pipeline, self.jvm, self.environment, members)
         self._rehearsal = Rehearsal(self._beside, self.pipeline, self.jvm, self.environment, self.watch, self.term)
+
+    def _members(
+        self, kind: str, cores: int, function: Callable[[Place], StandingFunction | RoundsFunction]
+    ) -> StandingMembers:
+        query, term = self.environment.query, self.term
+        return StandingMembers(self._beside, self.jvm, self.watch, kind, query, term, cores, function)
+
+    def _epochs_function(self, place: Place) -> StandingFunction:
+        return StandingFunction(place, self.environment, self.pipeline.operators)
+
+    def _rounds_function(self, place: Place) -> RoundsFunction:
+        return RoundsFunction(place, self.environment)
 
     def use_pool(self, name: str) -> None:
         """Run this thread's jobs in the query's pool of that name."""
@@ -92,8 +109,9 @@ class SparkJobs:
 
     def close(self) -> None:
         """End what stands; the query has ended."""
-        if self.standing is not None:
-            self.standing.close()
+        for each in (self.standing, self.rounds):
+            if each is not None:
+                each.members.close()
 
     def publish(self, epoch: Epoch) -> None:
         """See `Jobs`."""
@@ -163,6 +181,9 @@ class SparkJobs:
         report: Callable[[BackgroundReport], None],
     ) -> None:
         """See `Jobs`."""
+        if self.rounds is not None and self.rounds.ready(on):
+            self.rounds.run(specs, on, report)
+            return
         base = self._beside.range(0, len(specs), 1, len(specs))
         pinned, places = placed(self.jvm, base, [spec.worker for spec in specs], on)
         with collecting(self._beside.sparkContext) as collected, ExitStack() as shared:
@@ -179,5 +200,6 @@ class SparkJobs:
     def rehearse(self, on: Mapping[Worker, Executor]) -> None:
         """See `Jobs`, and `rehearsal`."""
         self._rehearsal(on)
-        if self.standing is not None:
-            self.standing.start(on)
+        for each in (self.standing, self.rounds):
+            if each is not None:
+                each.start(on)

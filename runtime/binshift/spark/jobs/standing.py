@@ -8,45 +8,34 @@ engine understands, and the next run is a Spark job.
 from __future__ import annotations
 
 import functools
-import logging
 import pickle
-import threading
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
-from typing import Any, cast
+from dataclasses import dataclass
+from typing import Any
 
-from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark import inheritable_thread_target
-from pyspark.sql import DataFrame, SparkSession
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import DataFrame
 
 from binshift.engine.epoch_plan import EpochPlan
 from binshift.engine.ports import Executor, Placement
 from binshift.errors import TaskFailed
 from binshift.model import BEFORE_FIRST, Worker
 from binshift.routing import Route
-from binshift.spark.jobs.watch import JobWatch
+from binshift.spark.jobs.standing_members import StandingMembers
 from binshift.spark.plan.catalyst import analyzed, contains
 from binshift.spark.plan.pipeline import Pipeline
 from binshift.spark.plan.routing_columns import Exchange
-from binshift.spark.session.executors import location
 from binshift.spark.session.failures import classify
 from binshift.spark.session.jvm import Jvm
 from binshift.spark.session.standing_calls import StandingCalls
-from binshift.spark.tasks.standing_function import StandingFunction
-from binshift.spark.tasks.task import Environment, Place
+from binshift.spark.tasks.task import Environment
 from binshift.worker.messages import EpochSpec, Summary
 
-log = logging.getLogger(__name__)
-
-POOL = "binshift-standing"
 FAILURES_MAX = 3
 MESSAGE_CHARACTERS = 300
 INTERRUPTED = "java.lang.InterruptedException"
 """Spark interrupts the stream's thread when the query is stopped."""
-END_SECONDS_MAX = 5.0
-"""How long tasks may take to end by themselves."""
 KEPT_BYTES, KEPT_BYTES_OF_ALL = 1 << 20, 64 << 20
 """Output of a task, and of all, that the driver takes with the answers; a result of such parts is read without a Spark job."""
 OPAQUE_NODES = ("MapInArrow", "MapInPandas", "MapPartitions", "Sample")
@@ -58,87 +47,36 @@ class StandingTasks:
     """The standing tasks of one query.
 
     Attributes:
-        spark: a session with the conf of epochs.
         pipeline: the compiled program.
         jvm: binshift's Java classes.
         environment: what tasks need.
-        watch: ends tasks whose executors are gone.
-        name: of the query's term; names the driver's endpoint.
-        cores: that an executor must have for a standing task.
+        members: the tasks.
         epochs: how many runs of epochs they have completed.
         busy: whether one is under way.
         able: whether the program has not met a stage that needs a Spark job.
         failures: how many runs in succession have failed; after `FAILURES_MAX`, every epoch is a job.
     """
 
-    spark: SparkSession
     pipeline: Pipeline
     jvm: Jvm
     environment: Environment
-    watch: JobWatch
-    name: str
-    cores: int
+    members: StandingMembers
     epochs: int = 0
     able: bool = True
     failures: int = 0
     busy: bool = False
-    _calls: StandingCalls | None = None
     _routed: tuple[tuple[Route, tuple[Worker, ...]], Any] | None = None
-    _members: dict[str, threading.Thread] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    _closed: bool = False
 
     def start(self, on: Mapping[Worker, Executor]) -> None:
         """Start a standing task on each of these executors that has none and has a task slot for it."""
-        with self._lock:
-            if self._closed or not self.able:
-                return
-            if self._calls is None:
-                self._calls = StandingCalls.open(self.jvm, self._tag)
-            for worker, executor in on.items():
-                if executor.id not in self._members and executor.cores >= self.cores:
-                    self._begin(self._calls, worker, executor)
-
-    def _begin(self, calls: StandingCalls, worker: Worker, executor: Executor) -> None:
-        function = StandingFunction(Place(worker, executor.host), self.environment, self._operators)
-
-        def run() -> None:
-            context = self.spark.sparkContext
-            context.setLocalProperty("spark.scheduler.pool", f"{POOL}-{self.environment.query}")
-            context.addJobTag(self._tag)
-            reason = "Worker lost: its standing task has ended"
-            try:  # if a worker is shut down, Spark has its task wait for another executor: the watch cancels it
-                with self.watch.over(f"standing-{executor.id}", {worker: executor}):
-                    task = calls.task(self.spark, executor.id, location(executor))
-                    task.mapInArrow(function, "id long").write.format("noop").mode("append").save()
-            except Exception as error:  # outermost frame of a thread: an epoch that waits for the task gets it
-                reason = str(error)
-                log.debug("the standing task of worker %s ended: %s", worker, error)
-            with self._lock:
-                self._members.pop(executor.id, None)
-                if not self._closed:
-                    calls.driver.lost(executor.id, reason)
-
-        target = inheritable_thread_target(self.spark)(run)
-        thread = threading.Thread(target=target, name=f"{POOL}-{worker}", daemon=True)
-        self._members[executor.id] = thread
-        thread.start()
-
-    @functools.cached_property
-    def _operators(self) -> dict[tuple[str, bool], bytes]:
-        stages = self.pipeline.stages
-        reading = {(each.name, True): each.pickled_reader for each in stages if each.stage.read_ahead is not None}
-        return reading | {(each.name, False): each.pickled for each in stages}
+        if self.able:
+            self.members.start(on)
 
     @functools.cached_property
     def repeats(self) -> bool:
         """Whether what the program computes behind its last stage is the same each time."""
         plan = analyzed(self.pipeline.result)
         return bool(plan.deterministic()) and not contains(plan, OPAQUE_NODES)
-
-    @property
-    def _tag(self) -> str:
-        return f"{POOL}-{self.name}"
 
     def ready(self, plan: EpochPlan, specs: Sequence[EpochSpec], on: Placement) -> bool:
         """Whether an epoch can run in standing tasks now. It starts missing ones.
@@ -151,8 +89,7 @@ class StandingTasks:
         again = any(spec.fence.run for spec in specs)
         if not self.able or not own or again or plan.epoch == BEFORE_FIRST + 1 or self.failures >= FAILURES_MAX:
             return False
-        needed = {executor.id for executor in (*parts.values(), *readers)}
-        if self._calls is None or not self._calls.are_ready(needed):
+        if not self.members.are_ready((*parts.values(), *readers)):
             self.start(parts)
             return False
         return True
@@ -180,7 +117,7 @@ class StandingTasks:
     def _run(
         self, batch: DataFrame, plan: EpochPlan, specs: Sequence[EpochSpec], on: Placement
     ) -> tuple[DataFrame, list[Summary]] | None:
-        calls = cast(StandingCalls, self._calls)
+        calls = self.members.calls
         owners = [on.parts[worker].id for worker in plan.workers]
         readers = [executor.id for executor in on.readers] or owners
         kept = min(KEPT_BYTES, KEPT_BYTES_OF_ALL // len(owners))
@@ -224,25 +161,5 @@ class StandingTasks:
 
     def _end_for_good(self) -> None:
         """The program has a stage that needs a Spark job: so does every epoch from now on."""
-        with self._lock:
-            self.able = False
-            if self._calls is not None:
-                self._calls.driver.end()
-
-    def close(self) -> None:
-        """End all of them."""
-        with self._lock:
-            self._closed = True
-            threads = list(self._members.values())
-        if self._calls is None:
-            return
-        try:
-            self._calls.driver.end()
-            deadline = time.monotonic() + END_SECONDS_MAX
-            for thread in threads:
-                thread.join(max(0.0, deadline - time.monotonic()))
-            if any(thread.is_alive() for thread in threads):
-                self.spark.sparkContext.cancelJobsWithTag(self._tag)
-            self._calls.driver.close()
-        except (Py4JError, AttributeError) as error:  # Spark may have ended
-            log.debug("standing tasks could not be ended: %s", error)
+        self.able = False
+        self.members.end()

@@ -141,6 +141,12 @@ class Pipeline:
     templates: Templates
 
     @functools.cached_property
+    def operators(self) -> dict[tuple[str, bool], bytes]:
+        """Pickled: by the stage's name, what S runs (False) and what reads its state for Spark (True)."""
+        reading = {(each.name, True): each.pickled_reader for each in self.stages if each.stage.read_ahead is not None}
+        return reading | {(each.name, False): each.pickled for each in self.stages}
+
+    @functools.cached_property
     def is_observed(self) -> bool:
         """Whether the program observes metrics behind a stateful operator."""
         frames = [self.result, *(frame for stage in self.stages for frame in stage.inputs)]

@@ -42,6 +42,12 @@ class StandingCalls:
         """Whether these tasks wait for an order."""
         return bool(self.driver.areReady(",".join(ids)))
 
+    def passed(self, ids: Sequence[str], messages: Sequence[bytes]) -> list[bytes | str]:
+        """What these tasks answer to a message for each; where there is no answer, the reason as text."""
+        return list(
+            self.driver.passed(",".join(ids), bytearray(b"".join(SIZE.pack(len(each)) + each for each in messages)))
+        )
+
     def route(self, places: IntArray) -> Any:
         """For `run`: for each bin the position of its owner among the owners of an epoch."""
         return self.jvm.bridge.standingRoute(bytearray(places.astype(">i4").tobytes()))

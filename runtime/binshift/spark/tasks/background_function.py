@@ -1,16 +1,19 @@
-"""What runs in an executor's Python worker for a round of background work, with low priority."""
+"""What runs in an executor's Python worker for a round of background work, with low priority: in a Spark job, or by a message."""
 
 from __future__ import annotations
 
 import os
+import pickle
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TypeVar
 
 import pyarrow as pa
 from pyspark.accumulators import Accumulator
 
+from binshift.spark.tasks.standing_channel import connected
 from binshift.spark.tasks.task import (
     Environment,
     Place,
@@ -53,18 +56,52 @@ class BackgroundFunction:
         for _ in batches:
             pass
         partition = pinned_partition(task_context())
-        spec = self._specs[partition]
-        try:
-            check_place(self._places[partition])
-            store = store_of(self._environment, spec.operator, spec.worker)
-            report = run_niced(lambda: run_round(spec, store, storage_of(self._environment.log)))
-        except Exception as error:  # any error: the job continues for the other workers
-            why = f"{type(error).__name__}: {error}"[:REASON_CHARACTERS_MAX]
-            report = BackgroundReport(spec.operator, spec.worker, None, failed=why)
-        self._reports.add([report])
+        self._reports.add([reported(self._specs[partition], self._places[partition], self._environment)])
         freeze_gc("a round")
         return
         yield  # an empty generator
+
+
+@dataclass(frozen=True)
+class RoundsFunction:
+    """Serves one round after the other in a standing task; called by `mapInArrow`, whose rows it does not use.
+
+    An order is the specs of one worker, one for each operator, pickled; the answer is their reports.
+
+    Attributes:
+        place: the executor.
+        environment: of the query.
+    """
+
+    place: Place
+    environment: Environment
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Serve rounds until the driver ends the task."""
+        check_place(self.place)
+        with connected() as channel:
+            for order in channel.next_orders():
+                try:
+                    specs = pickle.loads(order)  # noqa: S301 (the driver's, over Spark's RPC)
+                    with ThreadPoolExecutor(len(specs), "binshift-round") as pool:
+                        reports = list(pool.map(lambda spec: reported(spec, self.place, self.environment), specs))
+                except Exception:  # every kind goes to the driver
+                    channel.failed()
+                else:
+                    channel.ended(pickle.dumps(reports))
+                freeze_gc("a round")
+        yield from batches  # none: the JVM ends them with the loop
+
+
+def reported(spec: BackgroundSpec, place: Place, environment: Environment) -> BackgroundReport:
+    """Do one round for one operator; an error becomes a report, as the other workers and operators continue."""
+    try:
+        check_place(place)
+        store = store_of(environment, spec.operator, spec.worker)
+        return run_niced(lambda: run_round(spec, store, storage_of(environment.log)))
+    except Exception as error:  # any kind
+        why = f"{type(error).__name__}: {error}"[:REASON_CHARACTERS_MAX]
+        return BackgroundReport(spec.operator, spec.worker, None, failed=why)
 
 
 def run_niced(work: Callable[[], Result]) -> Result:
