@@ -16,6 +16,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.java_gateway import ensure_callback_server_started
 
 from binshift.spark.session.jvm import install
+from binshift.spark.session.standing_calls import SIZE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,6 +81,11 @@ class Driver:
         orders = self.array(*(self.array("map") for _ in ids))
         return self._pool.submit(lambda: [str(each) for each in self._java.ask(names, orders)])
 
+    def passed(self, *ids: str) -> Future[list[str]]:
+        """A message for each of these tasks: their answers, or why there is none."""
+        messages = bytearray(b"".join(SIZE.pack(len(id)) + id.encode() for id in ids))
+        return self._pool.submit(lambda: [str(each) for each in self._java.passed(",".join(ids), messages)])
+
     def __getattr__(self, name: str) -> Callable[..., Any]:
         """Other methods are the Java object's."""
         method: Callable[..., Any] = getattr(self._java, name)
@@ -116,6 +122,25 @@ def test_an_epoch_has_the_answers_of_all_its_tasks(driver: Driver) -> None:
     answers = driver.ask("1", "2")
     assert second.replied.wait(20)
     both_answer(driver, first, answers)
+
+
+def test_a_task_without_an_answer_does_not_hide_those_of_others(driver: Driver) -> None:
+    """A message has an answer or a reason from each task; the next message finds those that are left."""
+    first, second, third = (driver.ready(id) for id in "123")
+    answers = driver.passed("1", "2", "3")
+    for question in (first, second, third):
+        assert question.replied.wait(20)
+        assert question.replies == ["pass"]
+    driver.lost("2", "ExecutorLostFailure (executor 2 exited)")
+    driver.report("3", "failed", 1, "ValueError: 3")
+    assert not answers.done()
+    again = driver.report("1", "done", 1, "a")
+    assert answers.result(20) == ["a", "ExecutorLostFailure (executor 2 exited)", "ValueError: 3"]
+    assert failed(driver.passed("1", "2")).startswith("Worker lost: the standing task of executor 2 has ended")
+    answers = driver.passed("1")
+    assert again.replied.wait(20)
+    driver.report("1", "done", 1, "b")
+    assert answers.result(20) == ["b"]
 
 
 def test_a_lost_answer_is_a_failed_run(driver: Driver) -> None:

@@ -2,54 +2,23 @@
 
 from __future__ import annotations
 
-import pickle
-import socket
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
+from standing_world import Jvm, served
 
 from binshift.errors import WrongExecutor
 from binshift.model import BinSet, Epoch, Fence, Stamp, Term, Worker
-from binshift.spark.tasks import standing_channel, standing_function
-from binshift.spark.tasks.standing_channel import END, FAILED, NUMBER
+from binshift.spark.tasks import standing_function
+from binshift.spark.tasks.standing_channel import END, FAILED
 from binshift.spark.tasks.standing_function import StandingFunction
 from binshift.spark.tasks.task import Place
 from binshift.worker.messages import EpochSpec
-
-SCHEMA = pa.schema([("k", pa.int64())])
-
-
-@dataclass
-class Jvm:
-    """What the JVM does: it listens, and takes two connections."""
-
-    orders: BinaryIO
-    answers: BinaryIO
-
-    def order(self, spec: EpochSpec, rows: list[int], *, reads: bool = False) -> tuple[list[int], int, Any]:
-        """Send an order with its rows; the output, and the summary or the error."""
-        content = pickle.dumps((spec, reads))
-        self.orders.write(NUMBER.pack(len(content)) + content)
-        with pa.ipc.new_stream(self.orders, SCHEMA) as writer:
-            for each in rows:
-                writer.write_batch(pa.record_batch([[each]], schema=SCHEMA))
-        self.orders.flush()
-        output: list[int] = []
-        while (size := self.number()) not in (END, FAILED):
-            output += pa.ipc.open_stream(self.answers.read(size)).read_all()["k"].to_pylist()
-        content = self.answers.read(self.number())
-        return output, size, pickle.loads(content) if size == END else content.decode()
-
-    def number(self) -> int:
-        """The next number."""
-        found: int = NUMBER.unpack(self.answers.read(NUMBER.size))[0]
-        return found
 
 
 @dataclass
@@ -92,61 +61,39 @@ def jvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Jvm]:
         assert place.worker == 0
         yield DoublingEpoch(attempt)
 
-    class Context:
-        def getLocalProperty(self, name: str) -> str:  # noqa: N802 (Spark's name)
-            assert name == standing_channel.SOCKET
-            return str(tmp_path / "s")
-
-        def taskAttemptId(self) -> int:  # noqa: N802 (Spark's name)
-            return 99
-
     monkeypatch.setattr(standing_function, "part_of_epoch", part)
-    for module in (standing_function, standing_channel):
-        monkeypatch.setattr(module, "task_context", Context)
     monkeypatch.setenv("SPARK_LOCAL_HOSTNAME", "here")
     operators = {("op", False): b"pickled", ("op", True): b"reader"}
     function = StandingFunction(Place(Worker(0), "here"), cast(Any, None), operators)
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(str(tmp_path / "s"))
-        server.listen()
-        thread = threading.Thread(target=lambda: list(function(iter(()))), daemon=True)
-        thread.start()
-        orders, answers = (server.accept()[0] for _ in range(2))
-        with orders, answers, orders.makefile("wb") as to, answers.makefile("rb") as back:
-            made = Jvm(cast(BinaryIO, to), cast(BinaryIO, back))
-            assert made.number() > 0  # the process's id
-            yield made
-            to.write(NUMBER.pack(END))
-            to.flush()
-            thread.join(20)
-            assert not thread.is_alive()
+    with served(function, tmp_path, monkeypatch) as found:
+        yield found
 
 
 def test_epochs_follow_each_other(jvm: Jvm) -> None:
     """Each has an attempt of its own, which begins with its run's prefix."""
-    assert jvm.order(spec(0), [1, 2]) == ([1, 1, 2, 2], END, ("1.7.0.99", 3))
-    assert jvm.order(spec(1), []) == ([], END, ("1.7.1.99", 0))
+    assert jvm.order((spec(0), False), [1, 2]) == ([1, 1, 2, 2], END, ("1.7.0.99", 3))
+    assert jvm.order((spec(1), False), []) == ([], END, ("1.7.1.99", 0))
 
 
 def test_the_state_is_read_before_an_epoch(jvm: Jvm) -> None:
     """What reads it has no summary."""
-    assert jvm.order(spec(0), [1, 2], reads=True) == ([1, 2], END, None)
-    assert jvm.order(spec(0), [1, 2]) == ([1, 1, 2, 2], END, ("1.7.0.99", 3))
+    assert jvm.order((spec(0), True), [1, 2]) == ([1, 2], END, None)
+    assert jvm.order((spec(0), False), [1, 2]) == ([1, 1, 2, 2], END, ("1.7.0.99", 3))
 
 
 def test_an_error_leaves_the_next_epoch_whole(jvm: Jvm) -> None:
     """The traceback is returned, rows that S did not take are dropped, and the next order is served."""
-    _, kind, text = jvm.order(spec(0), [1, -5, *range(20_000)])
+    _, kind, text = jvm.order((spec(0), False), [1, -5, *range(20_000)])
     assert kind == FAILED
     assert text.startswith("Traceback")
     assert "ValueError: row -5" in text
-    assert jvm.order(spec(1), [4]) == ([4, 4], END, ("1.7.1.99", 4))
+    assert jvm.order((spec(1), False), [4]) == ([4, 4], END, ("1.7.1.99", 4))
 
 
 def test_output_comes_in_chunks(jvm: Jvm, monkeypatch: pytest.MonkeyPatch) -> None:
     """A large one is passed on while S still runs."""
     monkeypatch.setattr(standing_function, "CHUNK_BYTES", 16)
-    output, kind, _ = jvm.order(spec(0), list(range(100)))
+    output, kind, _ = jvm.order((spec(0), False), list(range(100)))
     assert kind == END
     assert output == [each for each in range(100) for _ in range(2)]
 
