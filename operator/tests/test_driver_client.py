@@ -52,7 +52,7 @@ def test_target_is_sent_whole(monkeypatch: pytest.MonkeyPatch) -> None:
         "strategy": "Optimized",
         "batchSize": 256,
         "preCopy": True,
-        "latencyTargetSeconds": 1.0,
+        "latencyTargetSeconds": None,
     }
     assert "secret-token" not in repr(control)
 

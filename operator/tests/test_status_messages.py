@@ -51,8 +51,8 @@ def test_a_migration_that_timed_out() -> None:
     seen = observed(runtime={"migration": migration, "migration_workers": SLOTS, "target": target})
     assert degraded(seen) == (
         "Rescaling to 2 executors was stopped after 1800 s (spec.migration.timeout): 512 of 1024 bins had moved, which stay where they "
-        "are; the stream continues. Any edit of the spec retries; raise migration.timeout, or migration.latencyTarget (now 1 s) to make "
-        "it faster"
+        "are; the stream continues. Any edit of the spec retries; raise migration.timeout, or migration.latencyTarget (now a quarter "
+        "above the calm latency) to make it faster"
     )
 
 

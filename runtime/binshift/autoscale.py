@@ -45,12 +45,12 @@ HOT_SECONDS = 300.0
 """So long after it was the limit, the hottest bin is still given as the reason: a load near the limit would have another one each second."""
 
 
-def recommended_workers(load: Load, latency_target: float) -> int | None:
+def recommended_workers(load: Load, latency_target: float | None) -> int | None:
     """How many workers a load needs, without a range and without regard to the past, for an autoscaler that has rules of its own.
 
     None before it is known. As long as nothing shows that the present number is too small, it is not more than that.
     """
-    need = need_of(load, Policy(1, 1, latency_target))
+    need = need_of(load, Policy(1, 1) if latency_target is None else Policy(1, 1, latency_target))
     if need is None:
         return None
     return need.helpful(load.workers) if need.pressing(load.workers) else min(need.workers, load.workers)

@@ -84,9 +84,9 @@ class Settings:
     """Whether state is copied before its flip; default true. If not, the whole bring-up of a step is inside one epoch,
     which is shorter in total and longer for the records of that epoch."""
 
-    latency_target_seconds: float = _setting(1.0, least=0.01)
-    """Record latency, in seconds, that a migration tries to stay under; default 1.0, several ordinary epochs. Steps become
-    smaller and rarer above it."""
+    latency_target_seconds: float | None = _setting(None, least=0.01)
+    """Record latency, in seconds, that a migration tries to stay under; default none: a quarter above that of calm epochs. Copying becomes
+    slower above it, and steps smaller and rarer. A higher target ends a migration sooner."""
 
     max_epoch: float | None = _setting(None, least=0.05)
     """How long an epoch should take at most, in seconds or with a unit (2, "2s", "500ms"); default none. Each epoch then takes no more
@@ -99,10 +99,9 @@ class Settings:
     steps_inflight_max: int = _setting(4, least=1)
     """Steps that may be copied or wait for their flip at one time; default 4, for slow copies. Each keeps its bins twice."""
 
-    copy_duty: float = _setting(0.5, least=0.01, most=1.0)
-    """Share of time, 0.01 to 1, in which a background task works instead of pausing; default 0.5. It runs at a low priority,
-    so that epochs win when both compete for a core; the share limits resources without priorities, such as CPU quotas, and the copy of a
-    snapshot of the dataflow."""
+    copy_duty: float = _setting(0.2, least=0.01, most=1.0)
+    """Share of time, 0.01 to 1, in which a background task works instead of pausing; default 0.2. A migration
+    begins with it, and goes faster or slower by the latency that it measures; it is also that of the copy of a snapshot of the dataflow."""
 
     standby_replicas: int = _setting(0, least=0, most=1)
     """Copies of each bin that other workers keep up to date, 0 or 1, so that they take over at once when an executor is lost; default 0.

@@ -125,7 +125,7 @@ def test_an_epoch_has_the_answers_of_all_its_tasks(driver: Driver) -> None:
 
 
 def test_a_task_without_an_answer_does_not_hide_those_of_others(driver: Driver) -> None:
-    """A message has an answer or a reason from each task; the next message finds those that are left."""
+    """A message has an answer or a reason from each task; the next message finds the others."""
     first, second, third = (driver.ready(id) for id in "123")
     answers = driver.passed("1", "2", "3")
     for question in (first, second, third):

@@ -155,9 +155,11 @@ def _timeout_message(dataflow: Dataflow, runtime: ObservedRuntime | None) -> str
         moved = f"{shown.bins_moved or 0} of {shown.bins_total or 0} bins had moved, which"
     auto = dataflow.autoscaling is not None and dataflow.autoscaling.mode is Mode.AUTO
     scaled = ", and so does autoscaling after a while, or with another number" if auto else ""
+    pace = policy.latency_target_seconds
+    now = "a quarter above the calm latency" if pace is None else f"{pace:g} s"
     return (
         f"Rescaling to {dataflow.replicas} executors was stopped after {policy.timeout_seconds:g} s "
         f"(spec.migration.timeout): {moved} {'are moved back' if back else 'stay where they are'}; the stream continues. "
         f"Any edit of the spec retries{scaled}; raise migration.timeout, or migration.latencyTarget "
-        f"(now {policy.latency_target_seconds:g} s) to make it faster"
+        f"(now {now}) to make it faster"
     )

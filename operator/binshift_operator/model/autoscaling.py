@@ -72,8 +72,8 @@ class AutoscalingStatus:
     last_scale: Scale | None = None
 
 
-def parse_autoscaling(given: Mapping[str, Any], latency_target: float) -> Autoscaling | None:
-    """The section of a spec; None: it is off. ``latency_target``: where it has none of its own, in seconds.
+def parse_autoscaling(given: Mapping[str, Any], latency_target: float | None) -> Autoscaling | None:
+    """The section of a spec; None: it is off. ``latency_target``: where it has none of its own, in seconds; None: the usual one.
 
     Raises:
         ValueError: it is invalid.
@@ -89,7 +89,7 @@ def parse_autoscaling(given: Mapping[str, Any], latency_target: float) -> Autosc
         policy = Policy(
             least=int(given.get("minReplicas", usual.least)),
             most=int(given["maxReplicas"]),
-            latency_target=seconds_of(given, "latencyTarget", latency_target),
+            latency_target=seconds_of(given, "latencyTarget", latency_target or usual.latency_target),
             utilization=int(given.get("utilization", 100 * usual.utilization)) / 100,
             catch_up_seconds=seconds_of(given, "catchUp", usual.catch_up_seconds),
             stabilization_seconds=seconds_of(down, "stabilization", usual.stabilization_seconds),

@@ -61,12 +61,12 @@ class OnTimeout(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MigrationPolicy:
-    """How bins move; durations in seconds."""
+    """How bins move; durations in seconds. Without a latency target, moves are paced by the latency of calm epochs."""
 
     strategy: str = "Optimized"
     batch_size: int = 256
     pre_copy: bool = True
-    latency_target_seconds: float = 1.0
+    latency_target_seconds: float | None = None
     timeout_seconds: float = 1800.0
     on_timeout: OnTimeout = OnTimeout.KEEP
 
@@ -213,7 +213,7 @@ def _migration(given: Mapping[str, Any]) -> MigrationPolicy:
         strategy=given.get("strategy", usual.strategy),
         batch_size=int(given.get("batchSize", usual.batch_size)),
         pre_copy=bool(given.get("preCopy", usual.pre_copy)),
-        latency_target_seconds=seconds_of(given, "latencyTarget", usual.latency_target_seconds),
+        latency_target_seconds=seconds_of(given, "latencyTarget", 0.0) or None,
         timeout_seconds=seconds_of(given, "timeout", usual.timeout_seconds),
         on_timeout=OnTimeout(given.get("onTimeout", usual.on_timeout)),
     )

@@ -148,7 +148,7 @@ def observed_of(dataflow: Dataflow, state: models.State, now: float, load: Load)
         watermark_lag_seconds=None if watermark is None else watermark[1],
         state=state.flags(),
         target_workers=None if target is None else len(target.workers),
-        latency_target_seconds=migrations.pacer.aim_seconds,
+        latency_target_seconds=migrations.pacer.target_seconds,
         arriving_rows_per_second=load.rows_per_second,
         backlog_rows=load.behind,
         bound_rows=load.bound,

@@ -41,7 +41,7 @@ class MigrationPolicy:
         limits: of a migration.
         duty: share of a core a background task may use at first.
         snapshot_cycle_epochs: epochs in which every bin is snapshotted once.
-        latency_target_seconds: record latency to stay below while bins move.
+        latency_target_seconds: record latency to stay below while bins move; None: a little above that of calm epochs.
         epochs_per_second: the most that count for snapshots, manifests and collections of garbage; see `Rhythm`.
         standby_replicas: copies of each bin that are kept for the loss of its worker, 0 or 1.
     """
@@ -49,9 +49,9 @@ class MigrationPolicy:
     bins: int
     workers: int | None = None
     limits: Limits = field(default_factory=Limits)
-    duty: float = 0.5
+    duty: float = 0.2
     snapshot_cycle_epochs: int = 64
-    latency_target_seconds: float = 1.0
+    latency_target_seconds: float | None = None
     epochs_per_second: float | None = None
     standby_replicas: int = 0
 

@@ -12,7 +12,7 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 
 from binshift.migration import Rates
-from binshift.pacing import LATENCY_PER_EPOCH, Latency, Pace, PacingLimits, next_pace
+from binshift.pacing import LATENCY_PER_EPOCH, Latency, Pace, PacingLimits, aim_seconds, next_pace
 
 EPOCHS_PER_DECISION = 4
 """Epochs between two decisions: enough that one slow epoch is not taken for the pace's fault alone."""
@@ -26,12 +26,12 @@ class Pacer:
     """The pace of one query's migrations.
 
     Attributes:
-        aim_seconds: the record latency to stay below; see `Settings.latency_target_seconds`.
+        aim_seconds: the record latency to stay below, if the user has named one; see `Settings.latency_target_seconds`.
         pace: what holds now.
         limits: the range of each knob.
     """
 
-    aim_seconds: float
+    aim_seconds: float | None
     pace: Pace
     limits: PacingLimits = field(default_factory=PacingLimits)
     _calm: deque[float] = field(default_factory=lambda: deque(maxlen=CALM_EPOCHS))
@@ -46,6 +46,16 @@ class Pacer:
         if not self._calm:
             return None
         return sorted(self._calm)[max(0, math.ceil(len(self._calm) * 0.95) - 1)]
+
+    @property
+    def target_seconds(self) -> float | None:
+        """The record latency that holds: the user's, but not less than calm epochs need; None if neither is known."""
+        calm = self.calm_seconds
+        return (
+            self.aim_seconds
+            if calm is None
+            else aim_seconds(Latency(calm * LATENCY_PER_EPOCH), self.aim_seconds, self.limits)
+        )
 
     @property
     def epoch_seconds(self) -> float | None:

@@ -45,7 +45,11 @@ DECLARED: Final = (
     ),
     Declared("workers", "Workers registered with Spark.", lambda o: o.executors),
     Declared("target_workers", "Workers of the target.", lambda o: o.target_workers),
-    Declared("latency_target_seconds", "Record latency that paces moves.", lambda o: o.latency_target_seconds),
+    Declared(
+        "latency_target_seconds",
+        "Record latency that moves stay under: the target, but not less than a quarter above calm.",
+        lambda o: o.latency_target_seconds,
+    ),
     Declared(
         "worker_background_failures",
         "Consecutive failed rounds of a worker's background work (copies, snapshots).",

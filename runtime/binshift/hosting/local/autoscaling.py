@@ -92,12 +92,15 @@ def policy_of(workers: tuple[int, int], conf: Mapping[str, str]) -> Policy:
     Raises:
         InvalidSettings: a setting of the conf is wrong.
     """
-    return Policy(*workers, latency_target=resolve(conf).latency_target_seconds)
+    return Policy(*workers, latency_target=_latency_target(conf))
 
 
 def bounded(conf: Mapping[str, str]) -> dict[str, str]:
     """The conf with a bound of the epochs; its own if it has one."""
-    settings = resolve(conf)
-    if settings.max_epoch is not None:
+    if resolve(conf).max_epoch is not None:
         return dict(conf)
-    return {**conf, MAX_EPOCH_CONF: f"{EPOCHS_PER_TARGET * settings.latency_target_seconds}s"}
+    return {**conf, MAX_EPOCH_CONF: f"{EPOCHS_PER_TARGET * _latency_target(conf)}s"}
+
+
+def _latency_target(conf: Mapping[str, str]) -> float:
+    return resolve(conf).latency_target_seconds or Policy(1, 1).latency_target

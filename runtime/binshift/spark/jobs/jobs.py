@@ -57,8 +57,8 @@ class SparkJobs:
         term: the driver's.
         standing_cores: the cores that an executor must have for a standing task; None: there are no standing tasks.
         observed: what the program observes behind a stateful operator, of the newest epochs.
-        standing: those that run epochs; None: every epoch is a job.
-        rounds: those that run background rounds; None: every round is a job.
+        standing: standing tasks for epochs; None: every epoch is a job.
+        rounds: standing tasks for background rounds; None: every round is a job.
     """
 
     spark: SparkSession
