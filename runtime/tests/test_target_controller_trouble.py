@@ -12,7 +12,7 @@ from binshift.engine.migrations import Migration
 from binshift.errors import StorageUnavailable
 from binshift.log.records import terms
 from binshift.migration import Phase
-from binshift.model import Worker
+from binshift.model import Bin, Worker
 from binshift.worker.messages import Summary
 from simulator import SimulatedCluster, Totals
 
@@ -108,6 +108,14 @@ def test_a_worker_that_is_back_takes_over_before_it_is_noticed(cluster: Simulate
     cluster.settle()
     assert workers(cluster) == [0, 1]
     cluster.finish()
+
+
+def test_a_move_by_hand_does_not_happen_later(cluster: SimulatedCluster) -> None:
+    """A worker that no target names gets nothing by itself when it comes: the reason has what to do."""
+    migration = targets(cluster).move({Bin(0): Worker(3)})
+    targets(cluster).give_up(Worker(3), 60.0)
+    cluster.settle()
+    assert migration.reason == "worker 3 has no executor after 60 s; request the move again when it has one"
 
 
 def test_a_worker_that_vanishes_on_its_way_in_is_given_up(cluster: SimulatedCluster) -> None:

@@ -156,8 +156,7 @@ class BackgroundLoop:
         self._missing_since = {w: self._missing_since.get(w, now) for w in missing}
         for worker, since in self._missing_since.items():
             if now - since > self.wait_seconds:
-                why = f"has no executor after {self.wait_seconds:.0f} s; its bins move when it has one"
-                self.targets.give_up(worker, f"worker {worker} {why}")
+                self.targets.give_up(worker, self.wait_seconds)
 
     def _work(self, specs: Sequence[BackgroundSpec], executors: Mapping[Worker, Executor]) -> None:
         """One job; reports of its tasks count even if it failed, and tasks without a report are remembered.

@@ -192,21 +192,21 @@ class TargetController:
                 if request.target(self.log.index.route) != self.log.index.route:
                     self._begin(request)
 
-    def give_up(self, worker: Worker, why: str) -> None:
-        """End the migration that waits for ``worker``; the query converges again when it has an executor."""
+    def give_up(self, worker: Worker, seconds: float) -> None:
+        """End the migration that has waited so long for ``worker``; the query converges again when it has an executor."""
         with self.coordinator.lock:
             self._missed.add(worker)
-            self.coordinator.migrations.give_up(why)
+            then = "its bins move" if worker in self._desired() else "request the move again"
+            why = f"has no executor after {seconds:.0f} s; {then} when it has one"
+            self.coordinator.migrations.give_up(f"worker {worker} {why}")
 
     def cancel(self, number: int, *, rollback: bool = False) -> Migration:
-        """Stop a migration where it does no harm; with ``rollback``, move back what it has moved.
+        """Stop a migration where it does no harm, and return it; with ``rollback``, move back what it has moved, and return that migration.
 
-        The target is durable: a restarted driver continues towards it. Returns the migration back, or the cancelled one.
-        Raises `NoSuchMigration` if there is none of that number.
+        The target is durable: a restarted driver continues towards it. Raises `NoSuchMigration` if there is none of that number.
         """
-        migrations = self.coordinator.migrations
         with self.coordinator.lock:
-            found = next((each for each in migrations.history if each.id == number), None)
+            found = next((each for each in self.coordinator.migrations.history if each.id == number), None)
             if found is None:
                 raise NoSuchMigration(f"there is no migration {number} in this run, or not any more")
             found.cancel("rolled back on request" if rollback else "cancelled on request")
