@@ -25,7 +25,7 @@ from enum import StrEnum
 
 from binshift.epoch_costs import NEWEST, EpochCost
 from binshift.load import Load
-from binshift.worker_need import Need, Policy, comfortable, need_of
+from binshift.worker_need import LATENCY_TARGET_SECONDS, Need, Policy, comfortable, need_of
 
 UP_SECONDS = 10.0
 """At least so long between two growths, while the new workers start."""
@@ -50,7 +50,7 @@ def recommended_workers(load: Load, latency_target: float | None) -> int | None:
 
     None before it is known. As long as nothing shows that the present number is too small, it is not more than that.
     """
-    need = need_of(load, Policy(1, 1) if latency_target is None else Policy(1, 1, latency_target))
+    need = need_of(load, Policy(1, 1, latency_target or LATENCY_TARGET_SECONDS))
     if need is None:
         return None
     return need.helpful(load.workers) if need.pressing(load.workers) else min(need.workers, load.workers)

@@ -13,6 +13,9 @@ from binshift.pacing import LATENCY_PER_EPOCH
 MEASURED_MIN = 8
 """Epochs before the first decision of a driver."""
 
+LATENCY_TARGET_SECONDS = 1.0
+"""What an autoscaler aims at where nothing else is given."""
+
 PRESSURE = 1.1
 """Growing begins at 1.1 times the utilization aimed at: the rate of arriving rows is never quite steady."""
 
@@ -42,7 +45,7 @@ class Policy:
 
     least: int
     most: int
-    latency_target: float = 1.0
+    latency_target: float = LATENCY_TARGET_SECONDS
     utilization: float = 0.7
     catch_up_seconds: float = 120.0
     stabilization_seconds: float = 300.0

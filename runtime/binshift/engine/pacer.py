@@ -50,12 +50,9 @@ class Pacer:
     @property
     def target_seconds(self) -> float | None:
         """The record latency that holds: the user's, but not less than calm epochs need; None if neither is known."""
-        calm = self.calm_seconds
-        return (
-            self.aim_seconds
-            if calm is None
-            else aim_seconds(Latency(calm * LATENCY_PER_EPOCH), self.aim_seconds, self.limits)
-        )
+        if self.calm_seconds is None:
+            return self.aim_seconds
+        return aim_seconds(Latency(self.calm_seconds * LATENCY_PER_EPOCH), self.aim_seconds, self.limits)
 
     @property
     def epoch_seconds(self) -> float | None:

@@ -20,7 +20,7 @@ from binshift.hosting.local.directory import RunDirectory
 from binshift.load import load_of_answer
 from binshift.local import WORKERS_MAX
 from binshift.settings import resolve
-from binshift.worker_need import Policy
+from binshift.worker_need import LATENCY_TARGET_SECONDS, Policy
 
 log = logging.getLogger(__name__)
 
@@ -103,4 +103,4 @@ def bounded(conf: Mapping[str, str]) -> dict[str, str]:
 
 
 def _latency_target(conf: Mapping[str, str]) -> float:
-    return resolve(conf).latency_target_seconds or Policy(1, 1).latency_target
+    return resolve(conf).latency_target_seconds or LATENCY_TARGET_SECONDS

@@ -149,11 +149,16 @@ public class StandingDriver implements ThreadSafeRpcEndpoint {
     Object[] orders = new Object[all.length];
     DataInputStream from = new DataInputStream(new ByteArrayInputStream(messages));
     for (int i = 0; i < orders.length; i++) {
-      byte[] message = new byte[from.readInt()];
-      from.readFully(message);
-      orders[i] = new Object[] {"pass", message};
+      orders[i] = new Object[] {"pass", next(from)};
     }
     return Arrays.asList(ask(all, orders, true));
+  }
+
+  /** The next of several values, each after its size. */
+  public static byte[] next(DataInputStream from) throws java.io.IOException {
+    byte[] found = new byte[from.readInt()];
+    from.readFully(found);
+    return found;
   }
 
   /** Give each task its order, and wait for all answers. */

@@ -231,13 +231,13 @@ public class StandingStage {
     Object[] orders = new Object[owners.length];
     DataInputStream from = new DataInputStream(new ByteArrayInputStream(given));
     for (int i = 0; i < owners.length; i++) {
-      byte[] order = next(from);
+      byte[] order = StandingDriver.next(from);
       Object[] code = driver.given(owners[i], number, behind);
       if (read == null) {
         orders[i] = new Object[] {"reduce", code, sources[i], Integer.valueOf(i), order, Integer.valueOf(kept)};
       } else {
         Object[] applied = new Object[] {"apply", driver.given(owners[i], readNumber, read)};
-        orders[i] = new Object[] {"reduce", code, sources[i], Integer.valueOf(i), order, Integer.valueOf(kept), applied, next(from)};
+        orders[i] = new Object[] {"reduce", code, sources[i], Integer.valueOf(i), order, Integer.valueOf(kept), applied, StandingDriver.next(from)};
       }
     }
     Object[] answers = driver.ask(owners, orders);
@@ -254,12 +254,6 @@ public class StandingStage {
     }
     Dataset frame = kept > 0 && !stored ? StandingOutput.local(session, schema, local) : stored(driver, session, owners, answers, schema);
     return new Result(frame, bytes.toByteArray());
-  }
-
-  private static byte[] next(DataInputStream from) throws java.io.IOException {
-    byte[] order = new byte[from.readInt()];
-    from.readFully(order);
-    return order;
   }
 
   public static Dataset stored(

@@ -51,12 +51,16 @@ public class StandingWork {
   }
 
   private Object passed(byte[] message) throws Exception {
-    toPython.writeInt(message.length);
-    toPython.write(message);
+    send(message);
     toPython.flush();
     StandingAnswer answer = new StandingAnswer(fromPython, blocks, 0);
     answer.run();
     return ((Object[]) answer.await())[0];
+  }
+
+  private void send(byte[] message) throws java.io.IOException {
+    toPython.writeInt(message.length);
+    toPython.write(message);
   }
 
   /**
@@ -202,8 +206,7 @@ public class StandingWork {
     Object[] kept = plan.take(task);
     StandingContext within = new StandingContext(task, partition, source);
     try {
-      toPython.writeInt(specs.length);
-      toPython.write(specs);
+      send(specs);
       StandingAnswer answer = new StandingAnswer(fromPython, output, bytes);
       answer.start();
       Object[] behind = (Object[]) within.use(kept);

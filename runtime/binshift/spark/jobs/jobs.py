@@ -202,4 +202,4 @@ class SparkJobs:
         self._rehearsal(on)
         for each in (self.standing, self.rounds):
             if each is not None:
-                each.start(on)
+                each.members.start(on)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +18,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame
 
 from binshift.engine.epoch_plan import EpochPlan
-from binshift.engine.ports import Executor, Placement
+from binshift.engine.ports import Placement
 from binshift.errors import TaskFailed
 from binshift.model import BEFORE_FIRST, Worker
 from binshift.routing import Route
@@ -67,11 +67,6 @@ class StandingTasks:
     busy: bool = False
     _routed: tuple[tuple[Route, tuple[Worker, ...]], Any] | None = None
 
-    def start(self, on: Mapping[Worker, Executor]) -> None:
-        """Start a standing task on each of these executors that has none and has a task slot for it."""
-        if self.able:
-            self.members.start(on)
-
     @functools.cached_property
     def repeats(self) -> bool:
         """Whether what the program computes behind its last stage is the same each time."""
@@ -90,7 +85,7 @@ class StandingTasks:
         if not self.able or not own or again or plan.epoch == BEFORE_FIRST + 1 or self.failures >= FAILURES_MAX:
             return False
         if not self.members.are_ready((*parts.values(), *readers)):
-            self.start(parts)
+            self.members.start(parts)
             return False
         return True
 

@@ -22,15 +22,11 @@ class StandingRounds:
 
     members: StandingMembers
 
-    def start(self, on: Mapping[Worker, Executor]) -> None:
-        """Start a standing task on each of these executors that has none and has a task slot for it."""
-        self.members.start(on)
-
     def ready(self, on: Mapping[Worker, Executor]) -> bool:
         """Whether a round can run in standing tasks now. It starts missing ones."""
         if self.members.are_ready(on.values()):
             return True
-        self.start(on)
+        self.members.start(on)
         return False
 
     def run(

@@ -30,7 +30,7 @@ def bin_of(keys: Sequence[Column], bins: int) -> Column:
     return F.pmod(F.xxhash64(*keys), F.lit(bins)).cast("int")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Exchange:
     """Where an epoch's exchange sends rows, by their bins.
 

@@ -44,9 +44,7 @@ class StandingCalls:
 
     def passed(self, ids: Sequence[str], messages: Sequence[bytes]) -> list[bytes | str]:
         """What these tasks answer to a message for each; where there is no answer, the reason as text."""
-        return list(
-            self.driver.passed(",".join(ids), bytearray(b"".join(SIZE.pack(len(each)) + each for each in messages)))
-        )
+        return list(self.driver.passed(",".join(ids), _joined(messages)))
 
     def route(self, places: IntArray) -> Any:
         """For `run`: for each bin the position of its owner among the owners of an epoch."""
@@ -89,7 +87,7 @@ class StandingCalls:
             ",".join(readers),
             ",".join(owners),
             route,
-            bytearray(b"".join(SIZE.pack(len(each)) + each for each in orders)),
+            _joined(orders),
             None if read is None else java_frame(read[1]),
             None if read is None else java_frame(read[0]),
             java_frame(like),
@@ -97,6 +95,11 @@ class StandingCalls:
             kept,
         )
         return None if found is None else (DataFrame(found.frame(), session), _split(found.answers()))
+
+
+def _joined(values: Iterable[bytes]) -> bytearray:
+    """The values one after the other, each after its size."""
+    return bytearray(b"".join(SIZE.pack(len(each)) + each for each in values))
 
 
 def _split(joined: bytes) -> list[bytes]:

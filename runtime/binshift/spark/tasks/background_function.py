@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import pickle
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
 
 import pyarrow as pa
 from pyspark.accumulators import Accumulator
@@ -26,8 +25,6 @@ from binshift.spark.tasks.task import (
 )
 from binshift.worker.background_task import run_round
 from binshift.worker.messages import BackgroundReport, BackgroundSpec
-
-Result = TypeVar("Result")
 
 BACKGROUND_NICENESS = 5
 """A background thread gets about a quarter of a core that an epoch's task competes for, and all of an idle one."""
@@ -56,7 +53,9 @@ class BackgroundFunction:
         for _ in batches:
             pass
         partition = pinned_partition(task_context())
-        self._reports.add([reported(self._specs[partition], self._places[partition], self._environment)])
+        with _background_threads(1) as pool:
+            report = pool.submit(reported, self._specs[partition], self._places[partition], self._environment).result()
+        self._reports.add([report])
         freeze_gc("a round")
         return
         yield  # an empty generator
@@ -83,7 +82,7 @@ class RoundsFunction:
             for order in channel.next_orders():
                 try:
                     specs = pickle.loads(order)  # noqa: S301 (the driver's, over Spark's RPC)
-                    with ThreadPoolExecutor(len(specs), "binshift-round") as pool:
+                    with _background_threads(len(specs)) as pool:
                         reports = list(pool.map(lambda spec: reported(spec, self.place, self.environment), specs))
                 except Exception:  # every kind goes to the driver
                     channel.failed()
@@ -98,23 +97,21 @@ def reported(spec: BackgroundSpec, place: Place, environment: Environment) -> Ba
     try:
         check_place(place)
         store = store_of(environment, spec.operator, spec.worker)
-        return run_niced(lambda: run_round(spec, store, storage_of(environment.log)))
+        return run_round(spec, store, storage_of(environment.log))
     except Exception as error:  # any kind
         why = f"{type(error).__name__}: {error}"[:REASON_CHARACTERS_MAX]
         return BackgroundReport(spec.operator, spec.worker, None, failed=why)
 
 
-def run_niced(work: Callable[[], Result]) -> Result:
-    """Run ``work`` in a thread with low priority, so that epochs get the processor; return or raise its outcome.
+def _background_threads(count: int) -> ThreadPoolExecutor:
+    """Threads with low priority, so that epochs get the processor.
 
-    It needs a thread of its own: on Linux, niceness belongs to a thread, and only a privileged one can lower it again.
+    On Linux, niceness belongs to a thread, and only a privileged one can lower it again: the calling thread keeps its own.
     """
+    return ThreadPoolExecutor(count, "binshift-background", initializer=_yield_to_epochs)
 
-    def run() -> Result:
-        thread = threading.get_native_id()
-        # Niceness must not be lowered on an executor that is already nicer.
-        os.setpriority(os.PRIO_PROCESS, thread, max(BACKGROUND_NICENESS, os.getpriority(os.PRIO_PROCESS, thread)))
-        return work()
 
-    with ThreadPoolExecutor(1, "binshift-background") as pool:
-        return pool.submit(run).result()
+def _yield_to_epochs() -> None:
+    thread = threading.get_native_id()
+    # Niceness must not be lowered on an executor that is already nicer.
+    os.setpriority(os.PRIO_PROCESS, thread, max(BACKGROUND_NICENESS, os.getpriority(os.PRIO_PROCESS, thread)))
