@@ -211,7 +211,7 @@ def plan(frame: DataFrame, pipeline: Pipeline, location: str) -> Adoption:
     order = SourceOrder.of(analyzed(frame), analyzed(pipeline.source))
     for entry in origin.offsets.values():
         order.reordered(entry, [NUDGE_OFFSET])
-    known = read_states(spark, location, origin.batch)
+    known = read_states(pipeline.templates.session(), location, origin.batch)
     numbers = {stage.node.spark for stage in pipeline.stages if stage.node is not None}
     if not numbers <= known.keys():
         raise Unsupported(

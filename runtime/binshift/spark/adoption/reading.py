@@ -27,6 +27,10 @@ VALUE, LIST, MAP = KINDS = ("ValueState", "ListState", "MapState")
 NO_TIME = "NoTime"
 """Spark's name of the time mode without timers."""
 
+ROCKSDB = "spark.sql.streaming.stateStore.rocksdb."
+READ_ONCE = {f"{ROCKSDB}trackTotalNumberOfRows": "false", f"{ROCKSDB}writeBufferSizeMB": "128"}
+"""Conf of Spark's state store for a state that is only read: no look-up for each row to count them, and no small files."""
+
 
 @dataclass(frozen=True)
 class SparkVariable:
@@ -99,7 +103,15 @@ def numbered_struct(letter: str, schema: StructType) -> StructType:
 
 
 def read_states(spark: SparkSession, location: str, batch: Epoch) -> dict[int, SparkState]:
-    """By Spark's number of an operator, its state after a batch."""
+    """By Spark's number of an operator, its state after a batch.
+
+    Args:
+        spark: a session of the caller's own: its conf is changed.
+        location: of the checkpoint.
+        batch: the last one whose changes are in the state.
+    """
+    for key, value in READ_ONCE.items():
+        spark.conf.set(key, value)
     found: dict[int, SparkState] = {}
     for row in spark.read.format("state-metadata").load(location).collect():
 

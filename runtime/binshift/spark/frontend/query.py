@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from pyspark import inheritable_thread_target
 from pyspark.sql import SparkSession
 
 from binshift.engine.dataflow import Dataflow
@@ -108,10 +110,8 @@ def _parts(
     host.recorded(frozenset(log.index.route.workers if log.index.route else ()))
     executors = await_executors(view, log, settings)
     neighbours.of(spark.sparkContext).check_slots(executors)
-    if adoption is not None:
-        adoption.write(log, files, sorted(executors)[: settings.workers])
     watch = JobWatch(spark.sparkContext, view, f"{log.format.query}-{log.term}")
-    return _Parts(spark, definition, pipeline, java, log, view, executors, files, heartbeat, watch)
+    return _Parts(spark, definition, pipeline, java, log, view, executors, files, heartbeat, watch, adoption)
 
 
 @dataclass
@@ -128,21 +128,28 @@ class _Parts:
     files: Storage
     heartbeat: Heartbeat
     watch: JobWatch
+    adoption: Adoption | None
 
     def start(self) -> StreamingQuery:
-        """Warm the executors, then start Spark's stream."""
+        """Warm the executors and write adopted state at the same time, then start Spark's stream."""
         self.watch.start()
+        jobs = self._jobs()
         try:
-            return self._start()
+            return self._start(jobs)
         except BaseException:
+            jobs.close()
             self.watch.close()
             raise
 
-    def _start(self) -> StreamingQuery:
+    def _start(self, jobs: SparkJobs) -> StreamingQuery:
         name = f"{self.log.format.query}-{self.log.term}"
-        jobs = self._jobs()
-        dataflow = self._dataflow(jobs, name)
-        warm(jobs, self.executors)
+        with ThreadPoolExecutor(1, "binshift-warm") as pool:
+            warmed = pool.submit(inheritable_thread_target(self.spark)(warm), jobs, self.executors)
+            if self.adoption is not None:
+                workers = sorted(self.executors)[: self.definition.settings.workers]
+                self.adoption.write(self.log, self.files, workers)
+            dataflow = self._dataflow(jobs, name)
+            warmed.result()
         dataflow.coordinator.migrations.mark_warm(frozenset(self.executors))
         dataflow.resume()
         reports = Reports(dataflow.epochs.timings, jobs.observed)

@@ -42,6 +42,9 @@ from binshift.worker.messages import BackgroundReport, BackgroundSpec, EpochSpec
 EPOCH_POOL = "binshift-epoch"
 BACKGROUND_POOL = "binshift-background"
 
+REHEARSALS = 4
+"""Of an executor that joins: a JVM needs several epochs until most of an epoch's code is compiled."""
+
 
 @dataclass
 class SparkJobs:
@@ -198,8 +201,8 @@ class SparkJobs:
                         report(each)
 
     def rehearse(self, on: Mapping[Worker, Executor]) -> None:
-        """See `Jobs`, and `rehearsal`."""
-        self._rehearsal(on)
+        """See `Jobs`, and `rehearsal`; before the first epoch once, as a stream that has not begun waits for every rehearsal."""
+        self._rehearsal(on, REHEARSALS if self._prepared else 1)
         for each in (self.standing, self.rounds):
             if each is not None:
                 each.members.start(on)

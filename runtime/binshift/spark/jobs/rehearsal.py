@@ -23,7 +23,6 @@ from binshift.spark.session.failures import meaning
 from binshift.spark.session.jvm import Jvm
 from binshift.spark.tasks.task import Environment, Place
 from binshift.spark.tasks.warmup import (
-    REHEARSALS,
     TASKS_PER_WORKER,
     NothingStored,
     WarmFunction,
@@ -58,14 +57,14 @@ class Rehearsal:
         self._rows = synthetic_rows(spark, pipeline.source.schema)
         self._count = 0
 
-    def __call__(self, on: Mapping[Worker, Executor]) -> None:
-        """Rehearse several times: most of an epoch's code must be compiled.
+    def __call__(self, on: Mapping[Worker, Executor], times: int) -> None:
+        """Rehearse so many times.
 
         Raises:
             Retryable: an executor was lost.
             UserFunctionFailed: the program cannot be loaded there.
         """
-        for _ in range(REHEARSALS):
+        for _ in range(times):
             try:
                 self._once(on)
             except Retryable:

@@ -44,6 +44,10 @@ class Templates:
         self._spark = spark
         self._jvm = jvm
 
+    def session(self) -> SparkSession:
+        """A clone of the session, whose conf can be changed."""
+        return self._jvm.clone_session(self._spark)
+
     def frame(self, plan: Any) -> DataFrame:
         """The frame of an analysed plan."""
         return self._jvm.frame(self._spark, plan)

@@ -53,8 +53,6 @@ MEETING = "warm"
 RENDEZVOUS_SECONDS_MAX = 10.0
 POLL_SECONDS = 0.01
 TASKS_PER_WORKER = 2
-REHEARSALS = 4
-"""Rehearsed epochs: a JVM needs several until most of an epoch's code is compiled."""
 MADE_UP_ROWS = 8192
 
 
