@@ -17,7 +17,9 @@ from rich.progress import track
 from tables import text
 from targets import Row, Target, verdicts
 
-TARGETS = (Target("groups adopted a second", "rows_per_s", 200_000, at_least=True, of=lambda row: row["keys"] >= 1_000_000),)
+TARGETS = (
+    Target("groups adopted a second", "rows_per_s", 200_000, at_least=True, of=lambda row: row["keys"] >= 1_000_000),
+)
 BATCHES = 2
 """That Spark commits before it is stopped; the first one has every group."""
 

@@ -142,3 +142,25 @@ def test_a_stage_that_needs_a_job_is_met_once(session: SparkSession, tmp_path: P
     assert {count for _, count in rows} == {ROWS}
     assert len(rows) >= STEPS - 2
     assert failed <= 1
+
+
+def test_metrics_behind_the_operators_are_observed(session: SparkSession, tmp_path: Path) -> None:
+    """Those of each batch are Spark's, and its epoch is in standing tasks."""
+    folder = tmp_path / "in"
+    found: list[dict[int, Any]] = []
+    for ours in (True, False):
+        rows = stream(session, folder).groupBy("k").count()
+        frame = rows.observe("behind", F.sum("count").alias("n"), F.count("*").alias("keys"))
+        writer = binshift.writeStream(frame, bins=16, workers=2) if ours else frame.writeStream
+        query = writer.outputMode("update").format("noop").start()
+        for step in range(4):
+            if ours:
+                put(folder, step)
+            query.processAllAvailable()
+        if ours:
+            assert standing(query).epochs > 0
+        query.stop()
+        progress = [each for each in query.recentProgress if each.numInputRows]
+        found.append({each.batchId: each.observedMetrics["behind"] for each in progress})
+    assert found[0] == found[1]
+    assert len(found[0]) == 4

@@ -85,7 +85,7 @@ class SparkJobs:
             self._beside.conf.set(key, value)
         if self.standing_cores is not None:
             self.rounds = StandingRounds(self._members("rounds", self.standing_cores, self._rounds_function))
-            if not self.pipeline.is_observed:  # not yet with observed metrics
+            if not self.pipeline.is_observed_between:  # only a Spark job has the metrics of those rows
                 members = self._members("standing", self.standing_cores, self._epochs_function)
                 self.standing = StandingTasks(self.pipeline, self.jvm, self.environment, members)
         self._rehearsal = Rehearsal(self._beside, self.pipeline, self.jvm, self.environment, self.watch, self.term)
@@ -139,7 +139,7 @@ class SparkJobs:
                 found = self.standing.run(batch, plan, specs, on, shared)
                 if found is not None:
                     result, summaries = found
-                    self.sink(result, plan.epoch, stands=self.standing.repeats)
+                    self._finish(plan.epoch, result, [result], stands=self.standing.repeats)
                     return summaries
         with collecting(self.spark.sparkContext) as collected, ExitStack() as shared:
             read = self.jvm.pin(batch, [location(each) for each in on.readers]) if on.readers else batch
@@ -150,10 +150,14 @@ class SparkJobs:
                 result = self._result(run, read, specs, collected)
                 if not self.pipeline.drained:
                     ready()
-                self.sink(result, plan.epoch, observed=self.pipeline.is_observed)
-            if self.pipeline.is_observed:
-                self.observed.append((plan.epoch, metrics_of(run.ran)))
+                self._finish(plan.epoch, result, run.ran)
             return [each for each in collected.value if isinstance(each, Summary)]
+
+    def _finish(self, epoch: Epoch, result: DataFrame, ran: Sequence[DataFrame], *, stands: bool = False) -> None:
+        """Pass an epoch's rows to the sink, and keep what the frames that ran have observed."""
+        self.sink(result, epoch, observed=self.pipeline.is_observed, stands=stands)
+        if self.pipeline.is_observed:
+            self.observed.append((epoch, metrics_of(ran)))
 
     def _run(self, plan: EpochPlan, on: Mapping[Worker, Executor], shared: ExitStack) -> PinnedRun:
         first = plan.epoch == BEFORE_FIRST + 1

@@ -149,8 +149,12 @@ class Pipeline:
     @functools.cached_property
     def is_observed(self) -> bool:
         """Whether the program observes metrics behind a stateful operator."""
-        frames = [self.result, *(frame for stage in self.stages for frame in stage.inputs)]
-        return any(contains(analyzed(frame), OBSERVED_NODES) for frame in frames)
+        return self.is_observed_between or contains(analyzed(self.result), OBSERVED_NODES)
+
+    @functools.cached_property
+    def is_observed_between(self) -> bool:
+        """Whether it does so between two stateful operators."""
+        return any(contains(analyzed(frame), OBSERVED_NODES) for stage in self.stages for frame in stage.inputs)
 
     def reads_batch(self, template: DataFrame) -> bool:
         """Whether a template has the batch among its holes."""
