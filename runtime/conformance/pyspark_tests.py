@@ -1,11 +1,12 @@
 """PySpark's own streaming tests, which its wheel contains, with their stateful queries run by binshift.
 
     python -m conformance.pyspark_tests            all suites
-    python -m conformance.pyspark_tests listener   suites with "listener" in their names
+    python -m conformance.pyspark_tests listener   tests with "listener" in their names, which include those of their suites
 
 A test counts if it starts a query with state. One that binshift passes or fails also runs on Spark, in the same process: only
 what Spark passes there is compared, because some tests need packages that are not installed. A test whose query binshift
-refuses is reported as refused, with the reason. Exit status: 0 if no test that passes on Spark fails on binshift, else 1.
+refuses is reported as refused, with the reason, and one of `KNOWN_DIFFERENCES` as known. Exit status: 0 if no other test that passes on
+Spark fails on binshift, else 1.
 """
 
 from __future__ import annotations
@@ -45,7 +46,17 @@ SUITES = (
 )
 """Within ``pyspark.sql.tests``."""
 
-SAME, DIFFERENT, REFUSED, UNTESTED = "same", "different", "refused", "fails on Spark"
+SAME, KNOWN, DIFFERENT, REFUSED, UNTESTED = "same", "known", "different", "refused", "fails on Spark"
+
+ORDER = "takes the first row of a batch; the rows of a batch have no order, and here they are in that of their bins"
+KNOWN_DIFFERENCES = {
+    "test_schema_evolution_scenarios": ORDER,
+    "test_schema_evolution_fails": ORDER,
+    "test_transform_with_state_query_restarts": "reads the sink's files, whose folders by epoch give Spark a further column",
+    "test_transform_with_value_state_metadata": "counts a variable that the processor has deleted; Spark still lists it",
+}
+"""Tests that fail for a reason that is known and stays; see docs/contributing/tests.md."""
+
 TRACE_LINES = 3
 STATE_SOURCES = {"statestore": STATE_FORMAT, "state-metadata": METADATA_FORMAT}
 """Spark's sources of the state in its own checkpoints, and those of the state in binshift's."""
@@ -127,6 +138,8 @@ class Comparison:
             self.session.conf.set(ENABLED_CONF, "true")
         if on_spark:
             return Verdict(test.id(), UNTESTED, on_spark.splitlines()[-TRACE_LINES:])
+        if trace and test._testMethodName in KNOWN_DIFFERENCES:
+            return Verdict(test.id(), KNOWN, [KNOWN_DIFFERENCES[test._testMethodName]])
         return Verdict(test.id(), DIFFERENT if trace else SAME, trace.splitlines()[-TRACE_LINES:])
 
 
@@ -138,11 +151,12 @@ def _failure(test: unittest.TestCase) -> str:
 
 
 def tests(named: Sequence[str]) -> Iterator[unittest.TestCase]:
-    """The tests of the suites whose names contain one of these texts; all, if there are none."""
+    """The tests whose names, with those of their suites, contain one of these texts; all, if there are none."""
     for suite in SUITES:
-        if not named or any(text in suite for text in named):
-            module = importlib.import_module(f"pyspark.sql.tests.{suite}")
-            yield from _flat(unittest.defaultTestLoader.loadTestsFromModule(module))
+        module = importlib.import_module(f"pyspark.sql.tests.{suite}")
+        for test in _flat(unittest.defaultTestLoader.loadTestsFromModule(module)):
+            if not named or any(text in test.id() for text in named):
+                yield test
 
 
 def _flat(suite: Iterable[unittest.TestCase | unittest.TestSuite]) -> Iterator[unittest.TestCase]:
@@ -220,7 +234,7 @@ def main(named: Sequence[str]) -> int:
 
 def _summary(count: Counter[str]) -> str:
     """The number of tests in each state."""
-    return ", ".join(f"{count[state]} {state}" for state in (SAME, DIFFERENT, REFUSED, UNTESTED))
+    return ", ".join(f"{count[state]} {state}" for state in (SAME, KNOWN, DIFFERENT, REFUSED, UNTESTED))
 
 
 def _write(text: str) -> None:

@@ -21,6 +21,7 @@ from binshift.model import BinSet
 from binshift.operators.stored import SINGLE_STORE, Form
 from binshift.rows import of_type
 from binshift.state.options import StateOptions
+from binshift.state.properties import operator_properties
 from binshift.state.reader import Changes, StateLog, StateRows
 
 STATE_FORMAT = "binshift-state"
@@ -150,6 +151,7 @@ class MetadataReader(DataSourceReader):
         oldest, newest = log.epochs
         for operator in log.format.operators:
             number, _, name = operator.name.partition(".")
+            properties = operator_properties(operator, log.schemas)
             for rows in log.kinds(operator):
                 store = SINGLE_STORE if rows.form is Form.OPAQUE else rows.name
-                yield int(number), name, store, log.format.bins, oldest, newest, operator.description
+                yield int(number), name, store, log.format.bins, oldest, newest, properties

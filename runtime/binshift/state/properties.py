@@ -1,0 +1,45 @@
+"""The properties of an operator that runs a processor, as Spark's ``state-metadata`` has them."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Final
+
+from binshift.log.records.formats import OperatorFormat
+from binshift.log.records.schemas import SchemasFile
+from binshift.operators.processor.variables import Kind
+from binshift.state.variables import histories_of
+
+KINDS: Final = {Kind.VALUE: "ValueState", Kind.LIST: "ListState", Kind.MAP: "MapState"}
+"""Spark's names of what a variable holds."""
+
+NO_TIME: Final = "None"
+"""As Spark's errors name the time mode without timers; its plans and its metadata name it NoTime."""
+
+TIMERS: Final = {"EventTime": "$eventTimers_keyToTimestamp", "ProcessingTime": "$procTimers_keyToTimestamp"}
+"""Spark's names of the variable with the registered timers."""
+
+_MODES: Final = re.compile(r"(\w+) mode; (\w+) time")
+
+
+def operator_properties(operator: OperatorFormat, schemas: SchemasFile) -> str:
+    """Time mode, output mode and variables of a processor as JSON; the description of any other operator.
+
+    Raises:
+        LogDamaged, ForeignLog: as `histories_of`.
+    """
+    found = _MODES.fullmatch(operator.description)
+    if found is None:
+        return operator.description
+    output, time = found.groups()
+    histories = (each for own in schemas.operators if own.name == operator.name for each in histories_of(own))
+    variables = [_variable(each.name, KINDS[each.kind], ttl=each.expires) for each in histories if not each.deleted]
+    if time in TIMERS:
+        variables.append(_variable(TIMERS[time], "TimerState", ttl=False))
+    mode = "NoTime" if time == NO_TIME else time
+    return json.dumps({"timeMode": mode, "outputMode": output, "stateVariables": variables})
+
+
+def _variable(name: str, kind: str, *, ttl: bool) -> dict[str, object]:
+    return {"stateName": name, "stateVariableType": kind, "ttlEnabled": ttl}
