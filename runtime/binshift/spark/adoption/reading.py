@@ -29,7 +29,7 @@ NO_TIME = "NoTime"
 
 ROCKSDB = "spark.sql.streaming.stateStore.rocksdb."
 READ_ONCE = {f"{ROCKSDB}trackTotalNumberOfRows": "false", f"{ROCKSDB}writeBufferSizeMB": "128"}
-"""Conf of Spark's state store for a state that is only read: no look-up for each row to count them, and no small files."""
+"""Conf of Spark's state store for a state that is only read: rows are not counted, which would first read the old value of each, and files are not small."""
 
 
 @dataclass(frozen=True)
