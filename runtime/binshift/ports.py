@@ -6,11 +6,14 @@
 | 7401 | health | driver | kubelet, Prometheus |
 | 7402 | driver | driver's Spark | workers, master |
 | 7403 | driver blocks | driver's Spark | workers |
+| 7404 | active | the active one of two drivers | workers, which find it by that |
 | 7077 | master | master | driver, workers |
 | 7079 | master status | master, on loopback only | the driver in the same pod |
 | 7078 | worker | worker | master, kubelet |
 | 4040 | Spark's UI | driver's Spark, if it is enabled, on loopback only | `kubectl port-forward` |
 | 7413 | executor blocks | executors | executors, driver, kubelet |
+| 7414 | relay | executors of two drivers, on loopback only | the worker: leads to the active driver's master |
+| 7415 | control relay | executors of two drivers, on loopback only | the preStop hook: leads to the active driver's control API |
 
 Fixed, as a port that Spark chose would be closed by the network policy. Pure: the operator reads it, too.
 """
@@ -38,10 +41,13 @@ class Ports:
     health: int = 7401
     driver: int = 7402
     driver_blocks: int = 7403
+    active: int = 7404
     master: int = 7077
     master_status: int = 7079
     worker: int = 7078
     executor_blocks: int = 7413
+    relay: int = 7414
+    control_relay: int = 7415
     spark_ui: int = 4040
 
     @classmethod

@@ -278,7 +278,7 @@ def test_the_document_has_every_call(service: FakeService) -> None:
         *(("POST", "/workers/{worker}/drain"), ("POST", "/rebalance"), ("POST", "/stop"), ("PUT", "/settings")),
     }
     assert calls == {
-        *(("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/metrics"), ("GET", "/v1/queries")),
+        *zip(("GET",) * 4 + ("POST",), ("/healthz", "/readyz", "/metrics", "/v1/queries", "/v1/activate"), strict=True),
         *((method, f"/v1{query}{path}") for method, path in of_a_query for query in ("", "/queries/{query}")),
     }
     guarded = {p for p, ms in document["paths"].items() for m in ms.values() if "security" in m}

@@ -16,6 +16,7 @@ from prometheus_client.registry import CollectorRegistry
 
 from binshift import __version__
 from binshift.control import models, problems, requests
+from binshift.control.activation import activation
 from binshift.control.auth import Guard, Tokens
 from binshift.control.choice import Choice, MigrationPath, of_program, of_query
 from binshift.control.epoch_figures import Epochs
@@ -54,6 +55,7 @@ def control_app(holder: ServiceHolder, tokens: Tokens, registry: CollectorRegist
     app.include_router(health(holder, registry))
     app.include_router(page())
     app.include_router(queries(holder))
+    app.include_router(activation(holder, _guarded()))
     for prefix, choice in (("", of_program(holder)), ("/queries/{query}", of_query(holder))):
         app.include_router(reads(choice, prefix))
         app.include_router(series(choice, prefix))

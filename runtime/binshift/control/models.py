@@ -43,6 +43,7 @@ def moment(seconds: float | None) -> datetime | None:
 class State(StrEnum):
     """The state of a dataflow, for clients that wait for it."""
 
+    STANDBY = "Standby"
     LOADING = "Loading"
     RUNNING = "Running"
     STOPPED = "Stopped"
@@ -144,6 +145,10 @@ class Dataflow(Answer):
     reason: str = Field(default="", description="Why it failed or does not run yet.")
     version: str = Field(default=__version__, description="Of binshift in the driver.")
     failures: int = Field(default=0, description="How often in a row it has failed; 0 while it only starts or waits.")
+    active: bool = Field(
+        default=True,
+        description="False: a standby, which runs the program up to its first query and waits for activation.",
+    )
     stopping: bool = Field(default=False, description="Whether it stops after its running epoch.")
     name: str | None = None
     id: str | None = None

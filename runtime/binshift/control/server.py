@@ -172,8 +172,8 @@ class ControlServer:
         self.stop()
 
 
-def bind(host: str, port: int) -> socket.socket:
-    """A socket that is bound there and listens; who connects waits for a server.
+def bind(host: str, port: int, backlog: int | None = BACKLOG) -> socket.socket:
+    """A socket that is bound there and listens; who connects waits for a server. Without a backlog it refuses clients until it listens.
 
     Raises:
         InvalidSettings: the port is taken, not allowed or no port, or the address is not one of this machine's.
@@ -184,7 +184,8 @@ def bind(host: str, port: int) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((host, port))
-            listener.listen(BACKLOG)
+            if backlog is not None:
+                listener.listen(backlog)
         except (OSError, OverflowError) as error:
             raise InvalidSettings(_unbound(host, port, error)) from error
         undo.pop_all()

@@ -7,7 +7,7 @@ base class: the API is up before the query. `query_service` is that of one query
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from binshift.control.epoch_figures import Epochs, epochs_of
 from binshift.control.models import Bins, Dataflow, LiveSettings, Migration, State, WorkerLoad
@@ -22,6 +22,19 @@ from binshift.model import BEFORE_FIRST, Worker
 NOT_YET: Final = "the program has not started its query yet; ask again"
 
 
+class Standby(Protocol):
+    """A driver that may wait to be activated."""
+
+    @property
+    def active(self) -> bool:
+        """Whether it has been."""
+        ...
+
+    def activate(self) -> None:
+        """Make it the active driver; no effect if it is."""
+        ...
+
+
 class ControlService:
     """That of a program without a query, which refuses every write. Those with a query override all methods.
 
@@ -32,28 +45,39 @@ class ControlService:
         reason: why, where that is known.
         known: further fields of the snapshot.
         stop: ends the program; None if it cannot be stopped without a query.
+        standby: of a driver that can be a standby; None: it is active from the start.
     """
+
+    _standby: Standby | None = None
 
     def __init__(
         self,
         state: State = State.LOADING,
         reason: str = "",
         stop: Callable[[], None] | None = None,
+        standby: Standby | None = None,
         **known: object,
     ) -> None:
         self._placeholder = Dataflow(state=state, reason=reason).model_copy(update=known)
         self._stop = stop
+        self._standby = standby
 
     def unready(self) -> str:
-        """Why no epoch can run now; empty if one can: the query runs and at least one worker is registered."""
+        """Why no epoch can run now; empty if one can: the query runs and at least one worker is registered.
+
+        A standby is ready as soon as it can be activated.
+        """
         seen = self._placeholder
+        if seen.state is State.STANDBY:
+            return ""
         if seen.state is State.LOADING and not seen.reason:
             return NOT_YET
         return f"{seen.state.value}{seen.reason and ': '}{seen.reason}"
 
     def snapshot(self) -> Dataflow:
         """The dataflow as a whole."""
-        return self._placeholder
+        waits = self._standby is not None and not self._standby.active
+        return self._placeholder.model_copy(update={"active": False}) if waits else self._placeholder
 
     def workers(self) -> Sequence[WorkerLoad]:
         """Every worker that owns bins, is registered or is desired, ascending."""
@@ -136,6 +160,11 @@ class ControlService:
         if self._stop is None:
             raise NoQueryYet(self.unready())
         self._stop()
+
+    def activate(self) -> None:
+        """Make this driver the active one: its program starts its queries. No effect if it is; returns at once."""
+        if self._standby is not None:
+            self._standby.activate()
 
     def savepoints(self) -> Sequence[Snapshot]:
         """The requested snapshots, the newest last."""

@@ -27,7 +27,7 @@ MARK = "BINSHIFT_TEST_PODS"
 """In the environment of everything that a test starts, so that remaining processes can be found."""
 SPARKS = ("DRIVER", "DRIVER_BLOCKS", "MASTER", "WORKER", "EXECUTOR_BLOCKS")
 """The ports between pods that Spark listens on."""
-PORTS = (*SPARKS, "CONTROL", "HEALTH", "MASTER_STATUS", "SPARK_UI")
+PORTS = (*SPARKS, "CONTROL", "HEALTH", "MASTER_STATUS", "SPARK_UI", "ACTIVE")
 DEFAULTS = """
 spark.executor.memory 600m
 spark.authenticate true
@@ -118,11 +118,11 @@ class Pods:
             process.kill()
             raise
 
-    def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """The response of the control API."""
+    def ask(self, method: str, path: str, body: Any = None, host: str = "127.0.0.1") -> Any:
+        """The response of the control API of the driver at ``host``."""
         data = None if body is None else json.dumps(body).encode()
         headers = {"Authorization": f"Bearer {ADMIN}", "Content-Type": "application/json"}
-        url = f"{'http' if self.tls is None else 'https'}://127.0.0.1:{self.ports['CONTROL']}{path}"
+        url = f"{'http' if self.tls is None else 'https'}://{host}:{self.ports['CONTROL']}{path}"
         secured = ssl.create_default_context(cafile=None if self.tls is None else str(self.tls / AUTHORITY))
         try:
             with build_opener(ProxyHandler({}), HTTPSHandler(context=secured)).open(

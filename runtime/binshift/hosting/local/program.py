@@ -36,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
         # What the program starts in turn has no need of it.
         os.environ.pop(ADMIN_VARIABLE, None)
         directory.publish(control.api.url, None if settings.tls is None else str(settings.tls / AUTHORITY))
-        with hosting(Host(directory.publish_recorded, control.attach)):
+        with hosting(Host(recorded=directory.publish_recorded, started=control.attach)):
             install()
             failure = run_script(app, arguments[1:])
         if failure is not None:

@@ -19,6 +19,8 @@ DESCRIPTORS_VARIABLE: Final = "BINSHIFT_DESCRIPTORS"
 LINE_BYTES_MAX: Final = 64 * 1024
 SERVE: Final = b"serve"
 """Request: serve the sockets from now on; the other process does not."""
+ACTIVATE: Final = b"activate"
+"""Request: this driver is the active one, so queries can start."""
 STOP: Final = b"stop"
 """Wish: stop the query after its epoch."""
 
@@ -37,6 +39,16 @@ class Hello(msgspec.Struct, frozen=True):
     secret: str = ""
     admin: str | None = None
     drain: str | None = None
+
+
+class Parked(msgspec.Struct, frozen=True, tag=True):
+    """The program is about to start its first query, and waits until its driver is activated.
+
+    Attributes:
+        application: Spark's id of this session.
+    """
+
+    application: str
 
 
 class Recorded(msgspec.Struct, frozen=True, tag=True):
@@ -87,7 +99,7 @@ class Gone(msgspec.Struct, frozen=True, tag=True):
     """The process has ended: no process has the pipe any more."""
 
 
-Report = Recorded | Started | Stopping | Over | Ended
+Report = Parked | Recorded | Started | Stopping | Over | Ended
 """Messages from the program's process."""
 
 Message = Report | Gone

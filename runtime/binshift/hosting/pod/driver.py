@@ -22,6 +22,7 @@ from binshift.control import ControlSettings, Listeners
 from binshift.control.auth import ADMIN_VARIABLE, DRAIN_VARIABLE, FILE_SUFFIX
 from binshift.encryption import SECRET_VARIABLE
 from binshift.errors import BinshiftError, InvalidSettings
+from binshift.hosting.pod.activation import Activation
 from binshift.hosting.pod.channel import Hello
 from binshift.hosting.pod.daemons import configure_logging
 from binshift.hosting.pod.settings import DriverSettings
@@ -48,6 +49,8 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
             program, settings = Path(arguments[0]).absolute(), DriverSettings.from_environment(environment)
             control = control_settings(settings, environment)
             listeners = ends.enter_context(_bound(control))
+            activation = Activation(active=not settings.standby, host=settings.bind, port=settings.ports.active)
+            ends.callback(activation.close)
             folder = ends.enter_context(tempfile.TemporaryDirectory(prefix="binshift-driver-"))
             return Supervisor(
                 program_command(program, arguments[1:]),
@@ -59,6 +62,7 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
                 settings.stop_seconds,
                 settings.ports.master_status,
                 lambda reason: write_termination_reason(settings.termination_log, reason),
+                activation=activation,
             ).run()
     except (BinshiftError, OSError) as error:
         sys.stderr.write(f"binshift: the driver cannot start: {error}\n")

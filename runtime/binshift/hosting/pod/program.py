@@ -50,14 +50,24 @@ class Child:
     Args:
         writer: to the driver.
         control: not started yet.
+        standby: whether queries wait until the driver is activated.
     """
 
-    def __init__(self, writer: channel.ChannelWriter, control: Control) -> None:
+    def __init__(self, writer: channel.ChannelWriter, control: Control, *, standby: bool = False) -> None:
         self._writer, self._control = writer, control
+        self._activated = threading.Event()
+        if not standby:
+            self._activated.set()
         self._services: list[QueryService] = []
         self._reported = self._gone = False
         self._serving = self._over = False
         self._lock = threading.Lock()
+
+    def admitted(self, application: str) -> None:
+        """Return once the program's queries can start."""
+        if not self._activated.is_set():
+            self._writer.send(channel.Parked(application))
+            self._activated.wait()
 
     def recorded(self, workers: frozenset[Worker]) -> None:
         """Workers without which the first epoch cannot be."""
@@ -80,7 +90,9 @@ class Child:
     def receive(self, line: bytes) -> None:
         """The driver wishes something."""
         with self._lock:
-            if line.strip() == channel.SERVE and not (self._over or self._serving):
+            if line.strip() == channel.ACTIVATE:
+                self._activated.set()
+            elif line.strip() == channel.SERVE and not (self._over or self._serving):
                 self._serving = True
                 self._control.start()
             elif line.strip() == channel.STOP and self._services:
@@ -139,10 +151,10 @@ def main(arguments: Sequence[str]) -> int:
     hello = msgspec.json.decode(lines.get(), type=channel.Hello)
     listeners = Listeners(socket.socket(fileno=api), socket.socket(fileno=health))
     settings = ControlSettings(tokens=Tokens(hello.admin, hello.drain), tls=tls_directory(os.environ))
-    child = Child(channel.ChannelWriter(pipe), Control(settings, listeners))
+    given = replace(DriverSettings.from_environment(os.environ), secret=hello.secret)
+    child = Child(channel.ChannelWriter(pipe), Control(settings, listeners), standby=given.standby)
     threading.Thread(target=_hear, args=(lines, child), name="binshift-wishes", daemon=True).start()
     app = Path(arguments[0])
-    given = replace(DriverSettings.from_environment(os.environ), secret=hello.secret)
     try:
         os.environ.update(prepare(given, app, os.environ.get("PYTHONPATH", ""), Path(hello.folder)))
     except (BinshiftError, OSError) as error:
@@ -151,7 +163,7 @@ def main(arguments: Sequence[str]) -> int:
     # Otherwise Spark would end at a name that does not resolve yet, and retry a master only after twenty seconds.
     await_name(given.host)
     await_port(*address_of(given.master))
-    with hosting(Host(child.recorded, child.started)):
+    with hosting(Host(child.admitted, child.recorded, child.started)):
         install()
         return _run(app, arguments[1:], child)
 

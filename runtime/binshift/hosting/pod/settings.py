@@ -11,6 +11,7 @@
 | ``SPARK_CONF_DIR`` | folder with a ``spark-defaults.conf`` | none |
 | ``BINSHIFT_DIRECTORY`` | writable folder | /var/lib/binshift |
 | ``BINSHIFT_SPARK_UI`` | ``true``: Spark's UI is enabled, on loopback | ``false`` |
+| ``BINSHIFT_STANDBY`` | ``true``: the program waits before its first query until ``POST /v1/activate`` | ``false`` |
 | ``BINSHIFT_STOP_SECONDS`` | how long a stop in order may take | 100 |
 | ``BINSHIFT_TERMINATION_LOG`` | where the reason of a failure is left for Kubernetes | /dev/termination-log |
 | ``BINSHIFT_..._PORT`` | ports | `binshift.ports` |
@@ -48,6 +49,7 @@ class DriverSettings:
     stop_seconds: float = STOP_SECONDS
     termination_log: Path = Path("/dev/termination-log")
     spark_ui: bool = False
+    standby: bool = False
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> DriverSettings:
@@ -72,6 +74,7 @@ class DriverSettings:
             _seconds(environment, "BINSHIFT_STOP_SECONDS", STOP_SECONDS),
             Path(environment.get("BINSHIFT_TERMINATION_LOG") or default.termination_log),
             environment.get("BINSHIFT_SPARK_UI") == "true",
+            environment.get("BINSHIFT_STANDBY") == "true",
         )
 
 

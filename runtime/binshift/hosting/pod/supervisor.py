@@ -27,8 +27,9 @@ from binshift.control import Control, ControlSettings, Listeners
 from binshift.control.models import State
 from binshift.control.services import ControlService
 from binshift.hosting.pod import channel, lifecycle
-from binshift.hosting.pod.connection import MasterWatch
+from binshift.hosting.pod.activation import Activation
 from binshift.hosting.pod.lifecycle import Again, Outcome
+from binshift.hosting.pod.program_run import Event, Lost, ProgramRun
 from binshift.hosting.processes import ChildProcess, Interrupts
 from binshift.model import Worker
 
@@ -42,58 +43,6 @@ LOST_SECONDS: Final = 10.0
 never ends. It is run again anyway."""
 STATUS_SECONDS: Final = 5.0
 """How long a process that has closed its pipe may take to be gone."""
-
-
-class Lost(msgspec.Struct, frozen=True):
-    """The master does not know the program any more."""
-
-
-Event = channel.Message | Lost
-
-
-@dataclass
-class _Run:
-    """One run of the program.
-
-    Attributes:
-        process: its group.
-        reason: why the previous run failed; empty if it did not.
-        failures: how many previous runs have failed in a row.
-        events: its messages that are not processed yet.
-        served_at: since when it has a query.
-        ended: its report of its end.
-        stop_requested: whether it was stopped from here.
-        why: the reason to restart it, if it is to be.
-        deadline: when it is ended by force.
-    """
-
-    process: ChildProcess
-    reason: str
-    failures: int
-    events: queue.Queue[Event]
-    served_at: float | None = None
-    ended: Outcome | None = None
-    stop_requested: bool = False
-    why: str = ""
-    deadline: float = float("inf")
-    watch: MasterWatch | None = None
-
-    def by(self, moment: float) -> None:
-        """It must have ended by then."""
-        self.deadline = min(self.deadline, moment)
-
-    def unwatch(self) -> None:
-        """It needs its master no longer."""
-        if self.watch is not None:
-            self.watch.stop()
-            self.watch = None
-
-    def next(self, seconds: float) -> Event | None:
-        """The next event, if there is one within so many seconds."""
-        try:
-            return self.events.get(timeout=seconds)
-        except queue.Empty:
-            return None
 
 
 @dataclass
@@ -111,6 +60,7 @@ class Supervisor:
         status_port: of the master's status page.
         failed: receives the reason of each failure.
         clock: seconds that only grow.
+        activation: whether the program's queries can start.
     """
 
     command: Sequence[str]
@@ -123,6 +73,7 @@ class Supervisor:
     status_port: int
     failed: Callable[[str], None] = lambda reason: None
     clock: Callable[[], float] = time.monotonic
+    activation: Activation = field(default_factory=lambda: Activation(active=True))
     _stop: threading.Event = field(default_factory=threading.Event, init=False)
     _forced: bool = field(default=False, init=False)
     _serving: bool = field(default=False, init=False)
@@ -165,7 +116,7 @@ class Supervisor:
     def _show(self, state: State, reason: str = "", holding: Sequence[Worker] = (), failures: int = 0) -> None:
         """Answer so from now on, for a program without a query. Errors as `ControlServer.start`."""
         known = {"workers": list(holding), "failures": failures}
-        self._api.services.current = ControlService(state, reason, self._stop.set, **known)
+        self._api.services.current = ControlService(state, reason, self._stop.set, self.activation, **known)
         if not self._serving:
             self._api.start()
             self._serving = True
@@ -182,7 +133,7 @@ class Supervisor:
         self._forced = False
         self._show(State.LOADING, reason, failures=failures)
         events: queue.Queue[Event] = queue.Queue()
-        run = _Run(self._started(events), reason, failures, events)
+        run = ProgramRun(self._started(events), reason, failures, events, activated=not self.activation.is_standby)
         try:
             outcome = self._watched(run)
             self._show(outcome.state, outcome.reason)
@@ -203,7 +154,7 @@ class Supervisor:
         channel.listen(ours, events.put)
         return process
 
-    def _watched(self, run: _Run) -> Outcome:
+    def _watched(self, run: ProgramRun) -> Outcome:
         """Until the process is gone, or has to go."""
         while True:
             event = run.next(STEP_SECONDS)
@@ -211,6 +162,9 @@ class Supervisor:
                 return self._outcome(run)
             if event is not None:
                 self._note(run, event)
+            if self.activation.active and not run.activated:
+                run.activate()
+                self._show(State.LOADING, run.reason, failures=run.failures)
             if (self.interrupts.seen or self._stop.is_set()) and not run.stop_requested:
                 self._request_stop(run, self.stop_seconds)
             if self.interrupts.seen > 1 or self.clock() > run.deadline:
@@ -219,8 +173,12 @@ class Supervisor:
                 run.ended = run.ended or Outcome(State.FAILED, run.why or "the program did not end in time")
                 return self._outcome(run)
 
-    def _note(self, run: _Run, event: channel.Report | Lost) -> None:
+    def _note(self, run: ProgramRun, event: channel.Report | Lost) -> None:
         match event:
+            case channel.Parked(application):
+                run.watch_master(self.status_port, application)
+                if not run.activated:
+                    self._show(State.STANDBY)
             case channel.Recorded(workers):
                 need = f"the query needs the workers that hold its bins: {', '.join(map(str, workers))}"
                 self._show(State.LOADING, run.reason or need, tuple(map(Worker, workers)), run.failures)
@@ -228,7 +186,7 @@ class Supervisor:
                 run.served_at = self.clock()
                 self._release()
                 run.process.write_line(channel.SERVE)
-                self._watch_master(run, application)
+                run.watch_master(self.status_port, application)
             case channel.Stopping():
                 if not run.why:
                     self._stop.set()
@@ -250,17 +208,12 @@ class Supervisor:
             case _:
                 assert_never(event)
 
-    def _request_stop(self, run: _Run, seconds: float) -> None:
+    def _request_stop(self, run: ProgramRun, seconds: float) -> None:
         run.stop_requested = True
         run.by(self.clock() + seconds)
         run.process.write_line(channel.STOP)
 
-    def _watch_master(self, run: _Run, application: str) -> None:
-        run.unwatch()
-        run.watch = MasterWatch(self.status_port, application, lambda: run.events.put(Lost()))
-        run.watch.start()
-
-    def _outcome(self, run: _Run) -> Outcome:
+    def _outcome(self, run: ProgramRun) -> Outcome:
         healthy = 0.0 if run.served_at is None else self.clock() - run.served_at
         outcome = run.ended
         if outcome is None:
@@ -269,7 +222,7 @@ class Supervisor:
         meant = self._meant(run, outcome)
         return Outcome(meant.state, meant.reason, healthy)
 
-    def _meant(self, run: _Run, outcome: Outcome) -> Outcome:
+    def _meant(self, run: ProgramRun, outcome: Outcome) -> Outcome:
         """What an end is taken for, which depends on who wanted it."""
         if self._stop.is_set() or self.interrupts.seen:
             return lifecycle.stopped(outcome)

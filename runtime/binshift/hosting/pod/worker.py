@@ -5,6 +5,7 @@ It offers all it has to one executor; the number at the end of its host's name i
 | variable | meaning | default |
 |---|---|---|
 | ``BINSHIFT_MASTER`` | Spark's master | |
+| ``BINSHIFT_DRIVER_HOSTS`` | names of the drivers' pods, if one is a standby; instead of ``BINSHIFT_MASTER`` | |
 | ``BINSHIFT_HOST`` | this pod's name | |
 | ``BINSHIFT_EXECUTOR_MEMORY`` | heap of the executor, as ``900m`` or any other of Spark's notations | |
 | ``BINSHIFT_EXECUTOR_CORES`` | its task slots | |
@@ -26,12 +27,14 @@ from typing import Final
 
 from binshift.errors import BinshiftError, InvalidSettings
 from binshift.hosting import log_tail
+from binshift.hosting.pod import relay
 from binshift.hosting.pod.daemons import await_port, configure_logging, daemon_environment, exec_daemon, options
 from binshift.hosting.pod.settings import DIRECTORY, address_of, needed
 from binshift.memory import TASK_SLOTS_MIN, spark_mib
 from binshift.ports import Ports
 
 MAIN: Final = "org.apache.spark.deploy.worker.Worker"
+HOSTS_VARIABLE: Final = "BINSHIFT_DRIVER_HOSTS"
 WORK: Final = "work"
 FOREVER: Final = "1000000000"
 CONNECT_SECONDS: Final = 5
@@ -59,12 +62,19 @@ def arguments(environment: Mapping[str, str]) -> list[str]:
     return [
         *("--host", needed(environment, "BINSHIFT_HOST"), "--port", str(ports.worker), "--webui-port", "0"),
         *("--cores", cores, "--memory", f"{mib}m", "--work-dir", str(work)),
-        needed(environment, "BINSHIFT_MASTER"),
+        master_url(environment),
     ]
 
 
-def java_options() -> str:
-    """Options for its JVM."""
+def master_url(environment: Mapping[str, str]) -> str:
+    """Spark's master for the worker: with a standby driver, the relay that leads to the active one's. Errors as `arguments`."""
+    if environment.get(HOSTS_VARIABLE):
+        return f"spark://127.0.0.1:{Ports.from_environment(environment).relay}"
+    return needed(environment, "BINSHIFT_MASTER")
+
+
+def java_options(*, relayed: bool = False) -> str:
+    """Options for its JVM; ``relayed``: its master is behind a relay."""
     return options(
         {
             "spark.worker.cleanup.enabled": "true",
@@ -73,6 +83,8 @@ def java_options() -> str:
             "spark.worker.initialRegistrationRetries": FOREVER,
             "spark.rpc.io.connectionCreationTimeout": f"{CONNECT_SECONDS}s",
             "spark.worker.maxRegistrationRetries": FOREVER,
+            # Of a relay the master does not know: it would name its own address, which is of another pod after a take-over.
+            **({"spark.worker.preferConfiguredMasterAddress": "true"} if relayed else {}),
         }
     )
 
@@ -82,21 +94,32 @@ def follow_executors(work: Path) -> None:
     subprocess.Popen([sys.executable, "-I", "-S", log_tail.__file__, str(work)], stdin=subprocess.DEVNULL)
 
 
+def start_relay(environment: Mapping[str, str]) -> None:
+    """Lead the worker and the preStop hook to the active driver: a small child process, which ends with this one."""
+    ports, hosts = Ports.from_environment(environment), environment[HOSTS_VARIABLE].split(",")
+    pairs = f"{ports.relay}:{ports.master},{ports.control_relay}:{ports.control}"
+    command = [sys.executable, "-I", "-S", relay.__file__, str(ports.active), pairs, *hosts]
+    subprocess.Popen(command, stdin=subprocess.DEVNULL)
+
+
 def main(environment: Mapping[str, str]) -> int:
     """Become the worker; returns only if that cannot be."""
     configure_logging()
     try:
         wanted, directory = arguments(environment), _directory(environment)
-        master, host = address_of(environment["BINSHIFT_MASTER"]), environment["BINSHIFT_HOST"]
+        master, host = address_of(master_url(environment)), environment["BINSHIFT_HOST"]
+        relayed = bool(environment.get(HOSTS_VARIABLE))
         folders = {"SPARK_LOCAL_DIRS": "spark", "BINSHIFT_STORE_DIR": "store"}
         found = {variable: environment.get(variable) or str(directory / name) for variable, name in folders.items()}
         for folder in found.values():
             for each in folder.split(","):
                 Path(each).mkdir(parents=True, exist_ok=True)
+        if relayed:
+            start_relay(environment)
         # A worker that finds no master at first waits for many seconds.
         await_port(*master)
         follow_executors(directory / WORK)
-        exec_daemon(MAIN, wanted, daemon_environment(environment, host, java_options()) | found, host)
+        exec_daemon(MAIN, wanted, daemon_environment(environment, host, java_options(relayed=relayed)) | found, host)
     except (BinshiftError, OSError) as error:
         sys.stderr.write(f"binshift: the worker cannot start: {error}\n")
         return 2

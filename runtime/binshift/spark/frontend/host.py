@@ -20,10 +20,13 @@ class Host:
     """The calls of a host for a query that starts.
 
     Attributes:
+        admitted: called with the application's id before a query reads or writes its checkpoint; returns once it can, and so may
+            block: in a standby driver, until that is activated.
         recorded: called before executors are awaited, with the workers that own bins in the log: the first epoch needs them.
         started: called with the query.
     """
 
+    admitted: Callable[[str], object] = lambda application: None
     recorded: Callable[[frozenset[Worker]], object] = lambda workers: None
     started: Callable[[Any], object] = lambda query: None
 

@@ -14,7 +14,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from binshift.errors import InvalidQuery, Unsupported
 from binshift.settings import ENABLED_CONF, resolve
-from binshift.spark.frontend import listening
+from binshift.spark.frontend import host, listening
 from binshift.spark.frontend.writer import StatefulStreamWriter
 from binshift.spark.plan.catalyst import analyzed
 from binshift.spark.plan.graph import has_state
@@ -61,4 +61,7 @@ def _writer(frame: ClassicDataFrame) -> DataStreamWriter:
     enabled = str(frame.sparkSession.conf.get(ENABLED_CONF, "false")).lower()
     if enabled == "true" and frame.isStreaming and has_state(analyzed(frame)):
         return StatefulStreamWriter(frame, {})
+    if frame.isStreaming:
+        # A standby driver must not start a query of Spark's either: two drivers would write one checkpoint.
+        host.current().admitted(frame.sparkSession.sparkContext.applicationId or "")
     return DataStreamWriter(frame)

@@ -70,6 +70,7 @@ def start(definition: Definition, host: Host) -> StreamingQuery:
     conf.check(spark)
     java = jvm.install(spark)
     pipeline = compile_program(definition.frame, Templates(spark, java), definition.output_mode, settings.bins)
+    host.admitted(spark.sparkContext.applicationId or "")
     location = definition.checkpoint_location
     files = open_storage(location)
     if settings.restore_from is not None:

@@ -1,0 +1,103 @@
+"""Two drivers, one of them parked: when the active one is killed, the other takes over with the same workers."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pods_world import DRAIN, Pods, free_ports, pods
+
+pytestmark = pytest.mark.cluster
+
+PROGRAM = Path(__file__).resolve().parent / "pods_program.py"
+HOSTS = ("127.0.0.1", "127.0.1.1")
+
+
+def start_driver(world: Pods, slot: int, **more: str) -> None:
+    """Start a driver's pod: its master, and its program, which parks."""
+    host, status = HOSTS[slot], str(free_ports()[0])
+    master = f"spark://{host}:{world.ports['MASTER']}"
+    own = {"BINSHIFT_BIND": host, "BINSHIFT_MASTER": master, "BINSHIFT_MASTER_STATUS_PORT": status, **more}
+    world.start(f"master-{slot}", "master", host, **own)
+    ours = {
+        "BINSHIFT_TOKEN": "admin-token-of-pods",
+        "BINSHIFT_DRAIN_TOKEN": DRAIN,
+        "BINSHIFT_CHECKPOINT": str(world.folder / "checkpoint"),
+        "BINSHIFT_OWNER": "uid-1",
+        "BINSHIFT_STANDBY": "true",
+        "BINSHIFT_TERMINATION_LOG": str(world.folder / "termination"),
+    }
+    world.start(f"driver-{slot}", "driver", host, str(PROGRAM), str(world.folder / "failing"), **ours, **own)
+
+
+def start_worker(world: Pods, slot: int) -> None:
+    """Start an executor's pod with its relay."""
+    relay, control, *_ = map(str, free_ports())
+    world.start(
+        f"worker-{slot}",
+        "worker",
+        f"127.0.0.{slot + 2}",
+        BINSHIFT_EXECUTOR_MEMORY="600m",
+        BINSHIFT_EXECUTOR_CORES="2",
+        BINSHIFT_DRIVER_HOSTS=",".join(HOSTS),
+        BINSHIFT_RELAY_PORT=relay,
+        BINSHIFT_CONTROL_RELAY_PORT=control,
+    )
+
+
+def seen(world: Pods, slot: int) -> Any:
+    """What a driver reports; a state of its own while it does not answer."""
+    try:
+        return world.ask("GET", "/v1/dataflow", host=HOSTS[slot])
+    except OSError:
+        return {"state": "silent", "epoch": -1, "active": False}
+
+
+def awaited(world: Pods, slot: int, **wanted: Any) -> Any:
+    """A driver's report with these fields."""
+    return world.awaited(lambda got: wanted.items() <= got.items(), lambda: seen(world, slot))
+
+
+def kill(world: Pods, slot: int) -> None:
+    """Kill everything of a driver's pod at once."""
+    for pod in (f"driver-{slot}", f"master-{slot}"):
+        world.processes.pop(pod)
+    directory = str(world.folder / f"driver-{slot}")
+    for line in world.left():
+        number = int(line.split()[0])
+        variables = Path(f"/proc/{number}/environ").read_bytes().split(b"\0")
+        if f"BINSHIFT_HOST={HOSTS[slot]}".encode() in variables or directory in line:
+            os.kill(number, signal.SIGKILL)
+
+
+def grows(world: Pods, slot: int) -> int:
+    """A driver commits epochs; returns the newest."""
+    epoch: int = awaited(world, slot, state="Running")["epoch"]
+    return int(world.awaited(lambda got: got["epoch"] >= epoch + 2, lambda: seen(world, slot))["epoch"])
+
+
+def test_a_standby_takes_over(tmp_path: Path) -> None:
+    """(I8) The standby parks without touching the checkpoint, takes over with the executors, and a new standby parks."""
+    with pods(tmp_path) as world:
+        start_driver(world, 0)
+        for slot in (0, 1):
+            start_worker(world, slot)
+        assert awaited(world, 0, state="Standby")["active"] is False
+        assert not (tmp_path / "checkpoint").exists()
+        assert world.ask("POST", "/v1/activate", host=HOSTS[0])["active"] is True
+        grows(world, 0)
+        start_driver(world, 1)
+        awaited(world, 1, state="Standby", active=False)
+        before = grows(world, 0)
+
+        kill(world, 0)
+        world.ask("POST", "/v1/activate", host=HOSTS[1])
+        after = world.awaited(lambda got: got["epoch"] > before, lambda: seen(world, 1))
+        assert after["workers"] == [0, 1]
+        grows(world, 1)
+        start_driver(world, 0)
+        awaited(world, 0, state="Standby", active=False)
+        grows(world, 1)
