@@ -20,7 +20,7 @@ from binshift.load import KEY_CHARACTERS_MAX, load_of_answer
 from binshift_operator.driver_tls import Trust
 from binshift_operator.errors import TimedOut, Unreachable, error_of
 from binshift_operator.model.driver_settings import DriverSettings
-from binshift_operator.model.observed import ObservedRuntime, ObservedTarget, RunningEpoch, RunState
+from binshift_operator.model.observed_runtime import ObservedRuntime, ObservedTarget, RunningEpoch, RunState
 from binshift_operator.model.snapshots import ObservedSnapshot, SnapshotPhase
 from binshift_operator.model.specification import Dataflow
 from binshift_operator.model.status import HOT_KEYS_MAX, HotKey, MigrationStatus

@@ -23,14 +23,8 @@ from binshift_operator.kube import Kube, Object
 from binshift_operator.memo import CONTROL_BACKOFF_SECONDS, CachedObservation, ControlBackoff, Memo
 from binshift_operator.model.names import LABEL_UID, Child, DataflowKey
 from binshift_operator.model.node_taints import Taints
-from binshift_operator.model.observed import (
-    ChildState,
-    MissingPods,
-    ObservedChild,
-    ObservedRuntime,
-    ObservedState,
-    Pod,
-)
+from binshift_operator.model.observed import ChildState, MissingPods, ObservedChild, ObservedState, Pod
+from binshift_operator.model.observed_runtime import ObservedRuntime
 from binshift_operator.model.specification import Dataflow
 from binshift_operator.newest_warning import newest_warning
 from binshift_operator.pod_state import parse_pod

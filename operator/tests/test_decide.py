@@ -18,14 +18,11 @@ from binshift_operator.model.observed import (
     ChildState,
     ClaimState,
     ObservedChild,
-    ObservedRuntime,
     ObservedState,
-    ObservedTarget,
     Pod,
     PodState,
-    RunningEpoch,
-    RunState,
 )
+from binshift_operator.model.observed_runtime import ObservedRuntime, ObservedTarget, RunningEpoch, RunState
 from binshift_operator.model.situation import Timeouts
 from binshift_operator.model.status import Awaiting, Condition, ConditionType, MigrationStatus, SettledTarget, Status
 from binshift_operator.status import count_holding_slots

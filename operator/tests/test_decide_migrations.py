@@ -12,7 +12,8 @@ from test_decide import FLOW, LIMITS, NOW, SETTLED, SLOTS, condition, observed
 
 from binshift_operator.decide import decide
 from binshift_operator.model.actions import CancelMigration
-from binshift_operator.model.observed import REVISIONS, ObservedTarget
+from binshift_operator.model.observed import REVISIONS
+from binshift_operator.model.observed_runtime import ObservedTarget
 from binshift_operator.model.status import ConditionType, MigrationStatus, Moving
 from binshift_operator.status import transitions
 

@@ -12,7 +12,8 @@ from binshift_operator.decide import decide
 from binshift_operator.decide.drift import STATEFUL
 from binshift_operator.model.actions import Apply, DeletePod, StopQuery
 from binshift_operator.model.names import Child
-from binshift_operator.model.observed import ChildState, ClaimState, ObservedChild, RunState
+from binshift_operator.model.observed import ChildState, ClaimState, ObservedChild
+from binshift_operator.model.observed_runtime import RunState
 from binshift_operator.model.status import Awaiting, ConditionType, Phase
 
 

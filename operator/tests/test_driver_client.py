@@ -13,7 +13,7 @@ from binshift_operator import driver_client
 from binshift_operator.driver_client import DriverClient, parse_runtime
 from binshift_operator.errors import Changed, Forbidden, Invalid, NotThere, Unreachable
 from binshift_operator.model.driver_settings import DriverSettings
-from binshift_operator.model.observed import RunState
+from binshift_operator.model.observed_runtime import RunState
 from binshift_operator.model.snapshots import ObservedSnapshot, SnapshotPhase
 from binshift_operator.model.specification import parse
 

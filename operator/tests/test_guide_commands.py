@@ -17,7 +17,7 @@ from test_crd import SPEC, closed
 
 from binshift.metrics import Observed, RuntimeMetrics
 from binshift_operator.metrics import OperatorMetrics
-from binshift_operator.model.observed import RunState
+from binshift_operator.model.observed_runtime import RunState
 from binshift_operator.model.reasons import DegradedReason, ProgressingReason, SettledReason
 from binshift_operator.status import conditions
 

@@ -15,7 +15,8 @@ from test_status_degraded import condition, start_cluster
 
 from binshift_operator.decide import decide
 from binshift_operator.model.names import Child
-from binshift_operator.model.observed import ChildState, ObservedChild, RunState
+from binshift_operator.model.observed import ChildState, ObservedChild
+from binshift_operator.model.observed_runtime import RunState
 from binshift_operator.model.specification import parse, parse_invalid
 
 ODD: list[dict[str, Any]] = [

@@ -12,7 +12,8 @@ from test_status_degraded import condition, start_cluster
 
 from binshift_operator.decide import decide
 from binshift_operator.model.names import Child
-from binshift_operator.model.observed import REVISIONS, ChildState, ObservedChild, ObservedState, ObservedTarget
+from binshift_operator.model.observed import REVISIONS, ChildState, ObservedChild, ObservedState
+from binshift_operator.model.observed_runtime import ObservedTarget
 from binshift_operator.model.status import ConditionType, MigrationStatus
 
 

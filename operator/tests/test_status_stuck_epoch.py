@@ -12,7 +12,8 @@ from test_decide import FLOW, LIMITS, NOW, SETTLED, condition, observed, pod
 
 from binshift_operator.decide import decide
 from binshift_operator.driver_client import parse_runtime
-from binshift_operator.model.observed import PodState, RunningEpoch, RunState
+from binshift_operator.model.observed import PodState
+from binshift_operator.model.observed_runtime import RunningEpoch, RunState
 from binshift_operator.model.status import ConditionType, Status
 from binshift_operator.status.degraded import EPOCH_STAGES, stuck_epoch_message
 

@@ -10,7 +10,8 @@ from binshift_operator.decide import drift, rolling, stopping, workers
 from binshift_operator.decide.autoscaling import ScalingMemory, autoscale
 from binshift_operator.model.actions import Action, CreateKeys, Step
 from binshift_operator.model.names import ANNOTATION_PAUSED, Child
-from binshift_operator.model.observed import ChildState, ClaimState, ObservedState, RunState
+from binshift_operator.model.observed import ChildState, ClaimState, ObservedState
+from binshift_operator.model.observed_runtime import RunState
 from binshift_operator.model.reasons import DegradedReason, ProgressingReason, SettledReason
 from binshift_operator.model.situation import Situation, Timeouts
 from binshift_operator.model.specification import Dataflow

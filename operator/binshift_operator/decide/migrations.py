@@ -7,7 +7,8 @@ from dataclasses import replace
 from binshift_operator.model.actions import CancelMigration
 from binshift_operator.model.autoscaling import Mode
 from binshift_operator.model.messages import format_first
-from binshift_operator.model.observed import REVISIONS, ObservedRuntime
+from binshift_operator.model.observed import REVISIONS
+from binshift_operator.model.observed_runtime import ObservedRuntime
 from binshift_operator.model.reasons import DegradedReason, ProgressingReason, SettledReason
 from binshift_operator.model.situation import Situation, Timeouts
 from binshift_operator.model.specification import Dataflow, OnTimeout

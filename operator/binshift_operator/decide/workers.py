@@ -24,7 +24,8 @@ from binshift_operator.decide.targets import DesiredWorkers
 from binshift_operator.model.actions import Action, DeletePod, PutSettings, PutTarget, Rebalance, Step
 from binshift_operator.model.messages import format_first
 from binshift_operator.model.names import Child
-from binshift_operator.model.observed import ChildState, ObservedRuntime, Pod, RunState
+from binshift_operator.model.observed import ChildState, Pod
+from binshift_operator.model.observed_runtime import ObservedRuntime, RunState
 from binshift_operator.model.reasons import ProgressingReason, SettledReason
 from binshift_operator.model.situation import Situation
 from binshift_operator.model.status import SettledTarget

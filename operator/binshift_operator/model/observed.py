@@ -10,11 +10,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from binshift.load import Load
-from binshift_operator.model.driver_settings import DriverSettings
 from binshift_operator.model.names import Child
+from binshift_operator.model.observed_runtime import ObservedRuntime, RunState
 from binshift_operator.model.snapshot_spec import RestoreProblem
-from binshift_operator.model.status import HotKey, MigrationStatus
 
 REVISIONS: Final = 1_000_000
 """A target's generation is that of the object times this, plus a revision: the same spec can be requested again, after a failed migration
@@ -117,79 +115,6 @@ class Pod:
     def only_finalizers_left(self) -> bool:
         """Whether only finalizers keep the ended or force-deleted pod: another deletion has no effect."""
         return self.deleting_since is not None and self.grace_seconds == 0 and bool(self.finalizers)
-
-
-class RunState(StrEnum):
-    """The state of the program, as reported by the control API."""
-
-    LOADING = "Loading"
-    RUNNING = "Running"
-    STOPPED = "Stopped"
-    FINISHED = "Finished"
-    FAILED = "Failed"
-    FENCED = "Fenced"
-
-
-@dataclass(frozen=True, slots=True)
-class ObservedTarget:
-    """The runtime's desired target."""
-
-    owner: str
-    generation: int
-    workers: frozenset[int]
-    settled: bool
-
-
-@dataclass(frozen=True, slots=True)
-class RunningEpoch:
-    """The running epoch.
-
-    Attributes:
-        seconds: since its first run began, by the driver's clock; ``runs``: how many have begun.
-        part: its stage, one of `binshift.engine.epoch_progress`; empty if it is not reported.
-        last_error: of its newest failed run; empty if none has failed.
-    """
-
-    epoch: int
-    seconds: float
-    runs: int = 1
-    part: str = ""
-    last_error: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ObservedRuntime:
-    """The state of the runtime, as reported by the control API; times in seconds since 1970.
-
-    Attributes:
-        epoch: newest recorded; -1 before the first.
-        holding: workers that own bins; ``registered``: workers with a live executor.
-        failures: consecutive failures of the program; 0 while it only starts or waits for its executors.
-        stopping: whether its query is about to stop on request.
-        running_epoch: None between epochs, as without input, and if it is not reported.
-        latency_p99: record latency in seconds; ``version``: of binshift in the driver, empty if it is not reported; ``load``: likewise None.
-        settings: of the driver that change while it runs; None if they are not reported.
-        migration: the current or else the newest one; ``migration_workers``: that are to share the bins, None if single bins were moved.
-    """
-
-    state: RunState
-    reason: str = ""
-    failures: int = 0
-    stopping: bool = False
-    epoch: int = -1
-    committed_at: float | None = None
-    running_epoch: RunningEpoch | None = None
-    route_version: int | None = None
-    holding: frozenset[int] = frozenset()
-    registered: frozenset[int] = frozenset()
-    target: ObservedTarget | None = None
-    latency_p99: float | None = None
-    migration: MigrationStatus | None = None
-    migration_workers: frozenset[int] | None = None
-    version: str = ""
-    settings: DriverSettings | None = None
-    load: Load | None = None
-    hot_keys: tuple[HotKey, ...] = ()
 
 
 class ClaimState(StrEnum):

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from binshift_operator.model.autoscaling import AutoscalingStatus
-from binshift_operator.model.observed import ObservedRuntime, ObservedState, ObservedTarget, RunState
+from binshift_operator.model.observed import ObservedState
+from binshift_operator.model.observed_runtime import ObservedRuntime, ObservedTarget, RunState
 from binshift_operator.model.reasons import ProgressingReason
 from binshift_operator.model.specification import Dataflow
 from binshift_operator.model.status import Status

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 
 from binshift_operator.model.autoscaling import AutoscalingStatus
 from binshift_operator.model.messages import truncate
-from binshift_operator.model.observed import ObservedRuntime, ObservedState, RunState
+from binshift_operator.model.observed import ObservedState
+from binshift_operator.model.observed_runtime import ObservedRuntime, RunState
 from binshift_operator.model.reasons import DegradedReason, ProgressingReason, ScalingReason, SettledReason
 from binshift_operator.model.situation import Situation
 from binshift_operator.model.status import (

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from binshift_operator.model.messages import truncate
-from binshift_operator.model.observed import ObservedRuntime, RunState
+from binshift_operator.model.observed_runtime import ObservedRuntime, RunState
 from binshift_operator.model.reasons import ProgressingReason, SettledReason
 from binshift_operator.model.situation import Situation
 from binshift_operator.model.snapshot_spec import RestoreFrom
