@@ -21,6 +21,7 @@ from binshift_operator.errors import Changed, Invalid, NotThere, OperatorError, 
 from binshift_operator.kube import Kube, Object
 from binshift_operator.model.actions import (
     Action,
+    Activate,
     Apply,
     CancelMigration,
     CreateKeys,
@@ -93,6 +94,8 @@ class Actor:
                 return False
             case DeletePod(name, uid, _, force):
                 self.kube.delete("Pod", key.namespace, name, uid, at_once=force)
+            case Activate(_, uid):
+                _driver(observation, uid).activate()
             case StopQuery(again):
                 _driver(observation).stop()
                 return not again
@@ -153,10 +156,12 @@ def manifest_for(manifests: Mapping[Child, Manifest], action: Apply, operator: s
     return {**wanted, "metadata": {**wanted["metadata"], **{name: value for name, value in known.items() if value}}}
 
 
-def _driver(observation: Observation) -> DriverClient:
-    if observation.driver_client is None:
+def _driver(observation: Observation, uid: str = "") -> DriverClient:
+    """The client of the active driver, or of that in the pod with this UID."""
+    client = observation.clients.get(uid) if uid else observation.driver_client
+    if client is None:
         raise Unreachable("no request to the driver is possible: it has no pod, no address or no token")
-    return observation.driver_client
+    return client
 
 
 def is_permanent(failure: ActionFailure) -> bool:
@@ -174,6 +179,8 @@ def describe(action: Action) -> str:
             return child.value
         case DeletePod(name):
             return f"deletion of pod {name}"
+        case Activate(name):
+            return f"activation of pod {name}"
         case StopQuery():
             return "request to stop"
         case PutTarget():

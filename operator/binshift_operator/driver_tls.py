@@ -15,7 +15,7 @@ from typing import Any, Final
 from binshift.encryption import AUTHORITY, CERTIFICATE, KEY
 from binshift_operator.kube import Kube
 from binshift_operator.model.names import CONTROL_TOKEN, DataflowKey
-from binshift_operator.model.observed import Pod
+from binshift_operator.model.pods import Pod
 from binshift_operator.model.specification import Dataflow
 
 NEEDED: Final = (CERTIFICATE, KEY, AUTHORITY)

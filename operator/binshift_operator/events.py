@@ -13,7 +13,7 @@ from typing import Final
 
 from binshift_operator.errors import Changed, OperatorError
 from binshift_operator.kube import Kube, Object
-from binshift_operator.model.actions import Action, Apply, DeletePod, PutSettings, Rebalance
+from binshift_operator.model.actions import Action, Activate, Apply, DeletePod, PutSettings, Rebalance
 from binshift_operator.model.messages import truncate
 from binshift_operator.model.names import API_VERSION, FIELD_MANAGER, Child, DataflowKey, SnapshotKey
 from binshift_operator.model.observed import ObservedState
@@ -36,6 +36,8 @@ def action_events(actions: Sequence[Action], observed: ObservedState) -> Iterabl
             case DeletePod(name, _, why, force):
                 message = f"pod {name} is deleted{' by force' if force else ''}: {why}"
                 yield EventRecord("PodReplaced", message, warning=force)
+            case Activate(name, _, why) if why:
+                yield EventRecord("StandbyActivated", f"pod {name} is the active driver: {why}", warning=True)
             case PutSettings(settings):
                 longest = settings.max_epoch_seconds
                 bound = "no bound" if longest is None else f"at most {longest:g} s"

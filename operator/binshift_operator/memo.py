@@ -9,7 +9,7 @@ observation. An edit, an event about the dataflow or its children, an action, an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -24,6 +24,8 @@ TRANSIENT_FAILURES_MAX: Final = 5
 """Consecutive failures of a write after which it is reported; a rejected write is reported at once."""
 CONTROL_BACKOFF_SECONDS: Final = 15.0
 """Pause after a timeout of a control API: each request blocks one of a few threads."""
+STANDBY_BACKOFF_SECONDS: Final = 3.0
+"""The same with a standby driver, which takes over from one that does not answer several times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +79,8 @@ class FailingWrite:
 
 @dataclass(frozen=True, slots=True)
 class ControlBackoff:
-    """A driver's pod whose control API timed out: its UID, the error, and until when no request is sent."""
+    """A driver's pod whose control API timed out: the error, and until when no request is sent."""
 
-    pod_uid: str
     error: str
     until: float
 
@@ -93,7 +94,10 @@ class Memo:
     missing_since: dict[Child, float] = field(default_factory=dict)
     reported_rollouts: dict[Child, str] = field(default_factory=dict)
     failing_write: FailingWrite | None = None
-    control_backoff: ControlBackoff | None = None
+    control_backoff: dict[str, ControlBackoff] = field(default_factory=dict)
+    """By the UID of a driver's pod."""
+    silent_since: dict[str, float] = field(default_factory=dict)
+    """Since when a driver has not answered, by the UID of its pod."""
     cached: CachedObservation | None = None
     secrets_hash: str = ""
     scaling: ScalingMemory = field(default_factory=ScalingMemory)
@@ -105,6 +109,12 @@ class Memo:
         last = self.failing_write
         failures = last.failures + 1 if last is not None and last.name == name else 1
         self.failing_write = FailingWrite(name, failures, error, permanent)
+
+    def forget_drivers_except(self, uids: Iterable[str]) -> None:
+        """Only the drivers in these pods exist."""
+        for known in (self.control_backoff, self.silent_since):
+            for uid in known.keys() - set(uids):
+                del known[uid]
 
     @property
     def refusals(self) -> Mapping[str, str]:

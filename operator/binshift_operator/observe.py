@@ -11,20 +11,34 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from binshift import __version__
-from binshift_operator.children import RenderContext, compare, hash_keys, is_retry_due, left_alone, read_keys, render
+from binshift_operator.children import (
+    RenderContext,
+    compare,
+    hash_keys,
+    is_retry_due,
+    left_alone,
+    read_keys,
+    render,
+    unused,
+)
 from binshift_operator.children.comparison import describe_rivals
 from binshift_operator.children.metadata import Manifest
 from binshift_operator.claims import observe_claim
-from binshift_operator.driver_access import NO_POD, NO_TOKEN, Address, DriverAccess
+from binshift_operator.driver_access import Address, DriverAccess
 from binshift_operator.driver_client import DriverClient
+from binshift_operator.driver_reports import Drivers, ask, ask_drivers
 from binshift_operator.driver_tls import Access, observe_access
-from binshift_operator.errors import Forbidden, OperatorError, TimedOut, Unreachable
 from binshift_operator.kube import Kube, Object
-from binshift_operator.memo import CONTROL_BACKOFF_SECONDS, CachedObservation, ControlBackoff, Memo
+from binshift_operator.memo import (
+    CONTROL_BACKOFF_SECONDS,
+    CachedObservation,
+    Memo,
+)
+from binshift_operator.model.drivers import has_standby
 from binshift_operator.model.names import LABEL_UID, Child, DataflowKey
 from binshift_operator.model.node_taints import Taints
-from binshift_operator.model.observed import ChildState, MissingPods, ObservedChild, ObservedState, Pod
-from binshift_operator.model.observed_runtime import ObservedRuntime
+from binshift_operator.model.observed import ChildState, MissingPods, ObservedChild, ObservedState
+from binshift_operator.model.pods import Pod
 from binshift_operator.model.specification import Dataflow
 from binshift_operator.newest_warning import newest_warning
 from binshift_operator.pod_state import parse_pod
@@ -43,7 +57,7 @@ class Observation:
         dataflow: the spec, with the hash of the Secrets that it references.
         state: for the decision.
         manifests: of the children as rendered; without the Secret's fingerprint there are no StatefulSets.
-        driver_client: of the control API; None if it has no address or token.
+        driver_client: of the control API; None if it has no address or token; ``clients``: of each driver's, by the UID of its pod.
         access: to the control API; None if the Secret with its token does not exist.
         complete: whether everything was read just now; actions require it.
     """
@@ -53,6 +67,7 @@ class Observation:
     manifests: Mapping[Child, Manifest] = field(repr=False)
     driver_client: DriverClient | None
     access: Access | None = None
+    clients: Mapping[str, DriverClient] = field(default_factory=dict)
     complete: bool = True
 
 
@@ -87,7 +102,8 @@ class Observer:
         dataflow = with_secrets_hash(dataflow, keys, self.kube, memo)
         dataflow, restore_problem = with_restore_location(self.kube, dataflow)
         manifests, errors = self._render(dataflow, keys_hash)
-        live: dict[Child, Object | None] = {each: self._child(key, each) for each in Child if each is not Child.KEYS}
+        read = (each for each in Child if each is not Child.KEYS and each not in unused(dataflow))
+        live: dict[Child, Object | None] = {each: self._child(key, each) for each in read}
         children = {Child.KEYS: secret_state} | {
             child: compare(found, manifests.get(child), key, memo.applied.get(child), now)
             for child, found in live.items()
@@ -95,7 +111,7 @@ class Observer:
         children |= dict.fromkeys(left_alone(dataflow), ObservedChild(ChildState.CURRENT))
         pods = self._pods(key, now)
         certificate_problem, access = observe_access(self.kube, dataflow, keys, pods)
-        client, runtime, error = self._runtime(key, access, pods, memo, now)
+        found = self._drivers(dataflow, access, pods, memo, now)
         credentials, account = dataflow.checkpoint.credentials_secret, dataflow.service_account
         claim, claim_kind = observe_claim(self.kube, dataflow)
         state = ObservedState(
@@ -103,8 +119,9 @@ class Observer:
             children=children,
             pods=pods,
             keys_hash=keys_hash,
-            runtime=runtime,
-            unreachable=error,
+            runtime=found.chosen.runtime,
+            unreachable=found.chosen.error,
+            reports=found.reports,
             claim=claim,
             claim_kind=claim_kind,
             credentials_missing=None if self._exists("Secret", key, credentials) else credentials,
@@ -119,7 +136,7 @@ class Observer:
             operator_version=__version__,
             operator_namespace=self.render_context.namespace,
         )
-        return Observation(dataflow, state, manifests, client, access)
+        return Observation(dataflow, state, manifests, found.client, access, found.clients)
 
     def observe_pods(self, dataflow: Dataflow, last: CachedObservation, memo: Memo) -> Observation:
         """Observe the pods and the runtime; everything else is as last observed.
@@ -130,36 +147,32 @@ class Observer:
         now = self.clock()
         dataflow = replace(dataflow, secrets_hash=last.secrets_hash)
         pods = self._pods(dataflow.key, now)
-        client, runtime, error = self._runtime(dataflow.key, last.access, pods, memo, now)
+        found = self._drivers(dataflow, last.access, pods, memo, now)
         children = {
             child: replace(found, retry_due=is_retry_due(found.state, memo.applied.get(child), now))
             for child, found in last.observed.children.items()
         }
-        state = replace(last.observed, now=now, children=children, pods=pods, runtime=runtime, unreachable=error)
-        state = replace(state, refusals=memo.refusals)
-        return Observation(dataflow, state, {}, client, last.access, complete=False)
+        state = replace(last.observed, now=now, children=children, pods=pods, refusals=memo.refusals)
+        chosen = found.chosen
+        state = replace(state, runtime=chosen.runtime, unreachable=chosen.error, reports=found.reports)
+        return Observation(dataflow, state, {}, found.client, last.access, found.clients, complete=False)
 
     def observe_runtime(self, last: Observation, memo: Memo) -> Observation:
         """Observe the runtime alone, at the address of pods that were observed a moment ago."""
         now, driver = self.clock(), last.state.driver
         if last.driver_client is None or driver is None:
             return last
-        runtime, error = _request(last.driver_client, driver, memo, now)
-        return replace(last, state=replace(last.state, now=now, runtime=runtime, unreachable=error), complete=False)
+        found, reports = ask(last.driver_client, driver, memo, now, CONTROL_BACKOFF_SECONDS), last.state.reports
+        reports = {**reports, driver.uid: found} if reports else reports
+        state = replace(last.state, now=now, runtime=found.runtime, unreachable=found.error, reports=reports)
+        return replace(last, state=state, complete=False)
 
-    def _runtime(
-        self, key: DataflowKey, access: Access | None, pods: tuple[Pod, ...], memo: Memo, now: float
-    ) -> tuple[DriverClient | None, ObservedRuntime | None, str]:
-        """The client of the control API, and its response or the reason for which there is none."""
-        driver = next((pod for pod in pods if pod.is_driver), None)
-        if access is None:
-            return None, None, NO_TOKEN
-        if driver is None:
-            return None, None, NO_POD
-        client = DriverAccess(self.kube, self.address, self.connect).client_at(key, access, driver)
-        if isinstance(client, str):
-            return None, None, client
-        return client, *_request(client, driver, memo, now)
+    def _drivers(
+        self, dataflow: Dataflow, access: Access | None, pods: tuple[Pod, ...], memo: Memo, now: float
+    ) -> Drivers:
+        drivers, several = tuple(pod for pod in pods if pod.is_driver), has_standby(dataflow)
+        caller = DriverAccess(self.kube, self.address, self.connect)
+        return ask_drivers(caller, dataflow.key, access, drivers, memo, now, several=several or len(drivers) > 1)
 
     def _render(
         self, dataflow: Dataflow, keys_hash: str | None
@@ -206,22 +219,3 @@ class Observer:
     def _pods(self, key: DataflowKey, now: float) -> tuple[Pod, ...]:
         found = self.kube.list("Pod", key.namespace, f"{LABEL_UID}={key.uid}")
         return tuple(parse_pod(each, now, self.going) for each in found)
-
-
-def _request(client: DriverClient, driver: Pod, memo: Memo, now: float) -> tuple[ObservedRuntime | None, str]:
-    """The response of the control API, or the reason for which there is none."""
-    backoff = memo.control_backoff
-    if backoff is not None and backoff.pod_uid == driver.uid and now < backoff.until:
-        return None, backoff.error
-    try:
-        return client.dataflow(), ""
-    except Forbidden:
-        return None, "the driver does not accept this token"
-    except TimedOut as error:
-        why = f"{client.url}: {error}"
-        memo.control_backoff = ControlBackoff(driver.uid, why, now + CONTROL_BACKOFF_SECONDS)
-        return None, why
-    except Unreachable as error:
-        return None, f"{client.url}: {error}"
-    except OperatorError as error:
-        return None, f"the driver rejects the request: {error}"

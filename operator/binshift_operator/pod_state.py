@@ -10,7 +10,7 @@ from binshift.encryption import SECRET_ANNOTATION
 from binshift_operator.model import names
 from binshift_operator.model.messages import truncate
 from binshift_operator.model.node_taints import Taints, reason_to_leave
-from binshift_operator.model.observed import Pod, PodState
+from binshift_operator.model.pods import Pod, PodState
 from binshift_operator.model.tracebacks import cause_first
 from binshift_operator.status_codec import parse_time
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 from binshift_operator.children.metadata import selector_text
 from binshift_operator.json_records import Field, Record
 from binshift_operator.model.autoscaling import AutoscalingStatus, Scale
+from binshift_operator.model.driver_status import DriverStatus
 from binshift_operator.model.names import EXECUTOR, DataflowKey
 from binshift_operator.model.observed import REVISIONS
 from binshift_operator.model.reasons import ScalingReason
@@ -131,6 +132,14 @@ ROLLOUT: Final = Record(
         Field("leaving_nodes", "leavingNodes", lambda names: tuple(map(str, names)), list, omit_empty=True),
     ),
 )
+DRIVER: Final = Record(
+    DriverStatus,
+    (
+        Field("active", "active", str, omit_empty=True),
+        Field("active_uid", "activeUID", str, omit_empty=True),
+        Field("standby", "standby", str, omit_empty=True),
+    ),
+)
 RESTORED: Final = Record(RestoreFrom, (Field("location", "location", str), Field("snapshot", "snapshot", str)))
 SCALE: Final = Record(
     Scale,
@@ -204,6 +213,7 @@ STATUS: Final = Record(
         Field("autoscaling", "autoscaling", AUTOSCALING.read, AUTOSCALING.write),
         _list("hotKeys", HOT_KEY.read, HOT_KEY.write, omit_empty=True)._replace(attribute="hot_keys"),
         Field("restored", "restoreFrom", RESTORED.read, RESTORED.write),
+        Field("driver", "driver", DRIVER.read, DRIVER.write),
         Field("waiting", "waiting", _read_waiting, _write_waiting, omit_empty=True),
         Field("migration", "migration", _read_migration, _write_migration),
         _list("history", _read_migration, _write_migration, omit_empty=True),

@@ -17,7 +17,7 @@ from binshift_operator.kube import Kube, Object
 from binshift_operator.model.names import API_VERSION, DataflowKey, SnapshotKey
 
 log = logging.getLogger(__name__)
-NEWEST_FIELDS: Final = (("hotKeys",), ("restoreFrom",), ("rollout", "leavingNodes"))
+NEWEST_FIELDS: Final = (("hotKeys",), ("restoreFrom",), ("rollout", "leavingNodes"), ("driver",))
 """Fields of the status that the CRD of the last release lacks."""
 UNDECLARED: Final = "not declared in schema"
 """In the API server's message, with status 500 or 400, about a field that the CRD lacks."""

@@ -11,8 +11,9 @@ from test_decide import FLOW, LIMITS, SETTLED, observed, pod
 from binshift_operator.decide import decide
 from binshift_operator.model.actions import Action
 from binshift_operator.model.executor_class import dataflow_hash
-from binshift_operator.model.observed import REVISIONS, ObservedState, Pod
+from binshift_operator.model.observed import REVISIONS, ObservedState
 from binshift_operator.model.observed_runtime import ObservedRuntime, ObservedTarget, RunState
+from binshift_operator.model.pods import Pod
 from binshift_operator.model.specification import Dataflow
 from binshift_operator.model.status import Status
 

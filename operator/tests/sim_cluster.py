@@ -14,6 +14,7 @@ from crd_cases import BASE
 from prometheus_client.registry import CollectorRegistry
 from sim_checks import assert_may_go, assert_read_first, problems
 from sim_control import SimControl
+from sim_limits import LIMITS
 from sim_runtime import Log, Query
 from sim_server import Crash, SimServer, stamp
 from sim_settings import settings_of
@@ -24,22 +25,11 @@ from binshift_operator.errors import OperatorError
 from binshift_operator.kube import Kube
 from binshift_operator.metrics import OperatorMetrics
 from binshift_operator.model.names import ANNOTATION_KEYS, LABEL_COMPONENT, DataflowKey
-from binshift_operator.model.situation import Timeouts
 from binshift_operator.observe import Observer
 from binshift_operator.reconcile import Reconciler
 
 NS, NAME = "default", "clicks"
 SDF = ("StreamingDataflow", NS, NAME)
-LIMITS = Timeouts(
-    registration_wait_seconds=6,
-    stop_wait_seconds=4,
-    stop_seconds_max=20,
-    lost_node_seconds=10,
-    retry_seconds=3,
-    epoch_seconds_max=15,
-    unplaced_seconds=20,
-    fresh_seconds=3,
-)
 ENDING_TICKS, RESYNC_SECONDS = 2, 20.0
 
 
@@ -55,7 +45,7 @@ class SimCluster:
         no_pods: why no pod of executors can be made, if none can.
         ending: whether the program comes to its end once it has committed an epoch.
         deaf: whether no event reaches the operator.
-        lost: UIDs of pods on nodes that are gone: no kubelet ends them.
+        lost: UIDs of pods on nodes that are gone: no kubelet ends them; ``drivers``: there are at most so many.
     """
 
     no_room: set[int] = field(default_factory=set)
@@ -66,6 +56,7 @@ class SimCluster:
     ending: bool = False
     deaf: bool = False
     lost: set[str] = field(default_factory=set)
+    drivers: int = 1
     now: float = 1_700_000_000.0
     log: Log = field(default_factory=Log)
     queries: dict[str, Query] = field(default_factory=dict)
@@ -103,9 +94,17 @@ class SimCluster:
     def operator(self, context: RenderContext, name: str = "") -> Reconciler:
         """A process of an operator, by the name that it gives itself."""
         kube = Kube(self.server)
-        observer = Observer(kube, lambda *_: "", context, lambda: self.now, self._connected, name)
+        observer = Observer(kube, self.address, context, lambda: self.now, self._connected, name)
         metrics, actor = OperatorMetrics(CollectorRegistry()), Actor(kube, name)
         return Reconciler(kube, observer, actor, LIMITS, metrics, lambda: self.now, RESYNC_SECONDS)
+
+    def address(self, key: DataflowKey, ip: str) -> str | None:
+        """Where a driver's control API is; any, as there is one driver."""
+        return ""
+
+    def made(self, uid: str, keys: str) -> Query:
+        """The process in a new driver's pod."""
+        return Query(self.log, uid, keys, settings=settings_of(self.server.objects))
 
     def _told(self, kind: str) -> None:
         """The operator hears of what it watches."""
@@ -155,7 +154,7 @@ class SimCluster:
         except OperatorError:
             pass
         self.check()
-        assert_read_first(self.server.requests, DataflowKey(NS, NAME, ""))
+        assert_read_first(self.server.requests, DataflowKey(NS, NAME, ""), self.server.objects.get(SDF, {}))
 
     def tick(self, ticks: int = 1) -> None:
         """Time passes for all but the operator."""
@@ -233,7 +232,7 @@ class SimCluster:
             if pod["status"].get("phase") != "Running" or meta["uid"] in self.lost:
                 continue
             uid, keys = meta["uid"], meta["annotations"][ANNOTATION_KEYS]
-            query = self.queries.setdefault(uid, Query(self.log, uid, keys, settings=settings_of(self.server.objects)))
+            query = self.queries.get(uid) or self.queries.setdefault(uid, self.made(uid, keys))
             if meta.get("ending", 0) > 1:
                 query.state = "Stopped"  # SIGTERM is a stop in order, once the epoch is finished
             query.failing, query.ending = self.failing, self.ending
@@ -260,7 +259,7 @@ class SimCluster:
 
     def check(self) -> None:
         """What must hold at every moment."""
-        assert len(self.pods("driver")) <= 1, "two drivers"
+        assert len(self.pods("driver")) <= self.drivers, "too many drivers"
         running = [query for query in self.queries.values() if query.state == "Running"]
         assert len(running) <= 1, "two queries"
         for (kind, _, name), found in self.server.objects.items():

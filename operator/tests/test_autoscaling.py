@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from sim_cluster import LIMITS, NAME, NS
+from sim_cluster import NAME, NS
+from sim_limits import LIMITS
 from sim_load import QUICK, LoadedCluster, started
 
 MINUTE = 60

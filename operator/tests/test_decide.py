@@ -13,16 +13,9 @@ from test_children_rendering import dataflow
 from binshift_operator.decide import decide
 from binshift_operator.model.actions import Apply, DeletePod, PutTarget, StopQuery
 from binshift_operator.model.names import Child
-from binshift_operator.model.observed import (
-    REVISIONS,
-    ChildState,
-    ClaimState,
-    ObservedChild,
-    ObservedState,
-    Pod,
-    PodState,
-)
+from binshift_operator.model.observed import REVISIONS, ChildState, ClaimState, ObservedChild, ObservedState
 from binshift_operator.model.observed_runtime import ObservedRuntime, ObservedTarget, RunningEpoch, RunState
+from binshift_operator.model.pods import Pod, PodState
 from binshift_operator.model.situation import Timeouts
 from binshift_operator.model.status import Awaiting, Condition, ConditionType, MigrationStatus, SettledTarget, Status
 from binshift_operator.status import count_holding_slots

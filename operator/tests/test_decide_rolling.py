@@ -28,8 +28,9 @@ from test_decide import FLOW, LIMITS, NOW, SETTLED
 from binshift_operator.decide import decide, rolling
 from binshift_operator.model.actions import Apply, DeletePod, PutTarget, StopQuery
 from binshift_operator.model.names import Child
-from binshift_operator.model.observed import REVISIONS, ChildState, ClaimState, PodState
+from binshift_operator.model.observed import REVISIONS, ChildState, ClaimState
 from binshift_operator.model.observed_runtime import ObservedTarget
+from binshift_operator.model.pods import PodState
 from binshift_operator.model.reasons import ProgressingReason
 from binshift_operator.model.situation import Situation
 from binshift_operator.model.status import ConditionType, RolloutStatus, SettledTarget

@@ -27,8 +27,9 @@ from test_decide import FLOW, LIMITS, NOW, SETTLED, observed, pod
 from binshift_operator.decide import decide, rolling
 from binshift_operator.model.actions import StopQuery
 from binshift_operator.model.names import Child
-from binshift_operator.model.observed import MissingPods, ObservedState, PodState
+from binshift_operator.model.observed import MissingPods, ObservedState
 from binshift_operator.model.observed_runtime import RunState
+from binshift_operator.model.pods import PodState
 from binshift_operator.model.situation import Situation
 from binshift_operator.model.specification import Dataflow
 from binshift_operator.model.status import Awaiting

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 import sim_runtime
-from sim_cluster import LIMITS, SimCluster
+from sim_cluster import SimCluster
+from sim_limits import LIMITS
 
 from binshift_operator.model.observed import REVISIONS
 from binshift_operator.status_codec import decode, format_slots, parse_slots

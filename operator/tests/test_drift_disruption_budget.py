@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from sim_cluster import LIMITS, NAME, NS, SimCluster
+from sim_cluster import NAME, NS, SimCluster
+from sim_limits import LIMITS
 
 WAIT = int(LIMITS.registration_wait_seconds)
 

@@ -14,7 +14,7 @@ from binshift_operator.children.environment import DRIVER_GRACE_SECONDS, GRACE_S
 from binshift_operator.children.pods import LOST_NODE_TAINTS
 from binshift_operator.decide import decide
 from binshift_operator.model.actions import DeletePod
-from binshift_operator.model.observed import Pod
+from binshift_operator.model.pods import Pod
 from binshift_operator.model.situation import Timeouts
 
 MONITOR_SECONDS = 40

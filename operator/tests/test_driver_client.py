@@ -10,7 +10,8 @@ import pytest
 from crd_cases import BASE
 
 from binshift_operator import driver_client
-from binshift_operator.driver_client import DriverClient, parse_runtime
+from binshift_operator.driver_answers import parse_runtime
+from binshift_operator.driver_client import DriverClient
 from binshift_operator.errors import Changed, Forbidden, Invalid, NotThere, Unreachable
 from binshift_operator.model.driver_settings import DriverSettings
 from binshift_operator.model.observed_runtime import RunState

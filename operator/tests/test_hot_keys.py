@@ -9,7 +9,7 @@ import pytest
 from sim_load import LoadedCluster, started
 
 from binshift.load import KEY_CHARACTERS_MAX
-from binshift_operator.driver_client import parse_runtime
+from binshift_operator.driver_answers import parse_runtime
 from binshift_operator.model.status import HOT_KEYS_MAX, HotKey
 
 KEY = "alice's"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from binshift_operator.model.observed import PodState
+from binshift_operator.model.pods import PodState
 from binshift_operator.pod_state import parse_pod
 
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sim_cluster import LIMITS, NAME, NS, RESYNC_SECONDS, SimCluster
+from sim_cluster import NAME, NS, RESYNC_SECONDS, SimCluster
+from sim_limits import LIMITS
 from test_status_degraded import condition, start_cluster
 from test_stopping_finished import ended
 

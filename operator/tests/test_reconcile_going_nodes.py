@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sim_cluster import LIMITS, NAME, NS
+from sim_cluster import NAME, NS
+from sim_limits import LIMITS
 from sim_nodes import CA, events, node_cluster, progressing, run_until_settled
 from sim_rolling import PLACES, assert_never_stopped, condition, query, uids
 from sim_runtime import BINS

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sim_cluster import LIMITS, SimCluster
+from sim_cluster import SimCluster
+from sim_limits import LIMITS
 from sim_rolling import (
     FAST,
     PLACES,

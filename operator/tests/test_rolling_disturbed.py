@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from sim_cluster import LIMITS, NAME, NS, SimCluster
+from sim_cluster import NAME, NS, SimCluster
+from sim_limits import LIMITS
 from sim_rolling import FAST, SLOW, query, start_cluster, uids
 
 from binshift_operator.model.names import ANNOTATION_SPEC

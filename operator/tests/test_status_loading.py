@@ -7,7 +7,7 @@ from sim_cluster import NAME, NS, SimCluster
 from test_decide import FLOW, LIMITS, SETTLED, condition, observed
 
 from binshift_operator.decide import decide
-from binshift_operator.driver_client import parse_runtime
+from binshift_operator.driver_answers import parse_runtime
 from binshift_operator.model.status import ConditionType
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sim_cluster import LIMITS as SIM_LIMITS
 from sim_cluster import SimCluster
+from sim_limits import LIMITS as SIM_LIMITS
 from test_decide import FLOW, LIMITS, NOW, SETTLED, condition, observed, pod
 from test_pod_state import pod as read_pod
 from test_pod_state import waiting
 
 from binshift_operator.decide import decide
-from binshift_operator.model.observed import PodState
+from binshift_operator.model.pods import PodState
 from binshift_operator.model.status import Condition, ConditionType
 from binshift_operator.pod_state import parse_pod
 

@@ -14,9 +14,10 @@ from binshift.control.models import REASON_CHARACTERS_MAX
 from binshift.errors import UserFunctionFailed
 from binshift.hosting.pod.lifecycle import again_reason, of_program
 from binshift_operator.decide import decide
-from binshift_operator.driver_client import parse_runtime
+from binshift_operator.driver_answers import parse_runtime
 from binshift_operator.events import event_manifest
-from binshift_operator.model.observed import ObservedState, PodState
+from binshift_operator.model.observed import ObservedState
+from binshift_operator.model.pods import PodState
 from binshift_operator.model.status import ConditionType
 from binshift_operator.status import transitions
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from test_decide import FLOW, LIMITS, NOW, SETTLED, condition, observed, pod
 
 from binshift_operator.decide import decide
-from binshift_operator.driver_client import parse_runtime
-from binshift_operator.model.observed import PodState
+from binshift_operator.driver_answers import parse_runtime
 from binshift_operator.model.observed_runtime import RunningEpoch, RunState
+from binshift_operator.model.pods import PodState
 from binshift_operator.model.status import ConditionType, Status
 from binshift_operator.status.degraded import EPOCH_STAGES, stuck_epoch_message
 

@@ -7,9 +7,10 @@ import yaml
 from test_crd import ROOT, SPEC
 
 from binshift import __version__
-from binshift_operator.driver_client import parse_runtime
-from binshift_operator.model.observed import ObservedState, Pod
+from binshift_operator.driver_answers import parse_runtime
+from binshift_operator.model.observed import ObservedState
 from binshift_operator.model.observed_runtime import ObservedRuntime, RunState
+from binshift_operator.model.pods import Pod
 from binshift_operator.model.status import Condition, ConditionType, Status
 from binshift_operator.pod_state import parse_pod
 from binshift_operator.status.conditions import update_pending

@@ -6,7 +6,14 @@ its manifest: they are decided each time. Nothing here decides when to apply a m
 
 from binshift_operator.children.comparison import compare, is_retry_due, next_attempt, with_applied_hash
 from binshift_operator.children.metadata import hash_keys, read_keys, render_secret
-from binshift_operator.children.rendering import RenderContext, left_alone, render, with_replicas, with_unavailable
+from binshift_operator.children.rendering import (
+    RenderContext,
+    left_alone,
+    render,
+    unused,
+    with_replicas,
+    with_unavailable,
+)
 
 __all__ = [
     "RenderContext",
@@ -18,6 +25,7 @@ __all__ = [
     "read_keys",
     "render",
     "render_secret",
+    "unused",
     "with_applied_hash",
     "with_replicas",
     "with_unavailable",

@@ -19,6 +19,7 @@ from binshift_operator.children.spark_conf import (
 )
 from binshift_operator.children.user_template import spec_of
 from binshift_operator.model import names
+from binshift_operator.model.drivers import driver_count, has_standby
 from binshift_operator.model.locations import checkpoint_directory
 from binshift_operator.model.names import Child, DataflowKey
 from binshift_operator.model.quantities import duration
@@ -27,6 +28,7 @@ from binshift_operator.model.specification import Dataflow
 Variable: TypeAlias = Mapping[str, Any]
 CONF_DIRECTORY = "/etc/binshift/spark"
 TLS_DIRECTORY = "/etc/binshift/tls"
+LOOPBACK = "127.0.0.1"
 GRACE_SECONDS = 120
 """The default for an executor to be drained."""
 DRIVER_GRACE_SECONDS = 60
@@ -40,7 +42,9 @@ def driver_env(dataflow: Dataflow) -> list[Variable]:
     key = dataflow.key
     ours = {
         **_common(key, key.driver),
-        "BINSHIFT_MASTER": f"spark://{key.driver_host}:{PORTS.master}",
+        "BINSHIFT_MASTER": f"spark://$(BINSHIFT_POD).{key.driver}:{PORTS.master}"
+        if has_standby(dataflow)
+        else f"spark://{key.driver_host}:{PORTS.master}",
         "BINSHIFT_CONTROL_PORT": str(PORTS.control),
         "BINSHIFT_HEALTH_PORT": str(PORTS.health),
         "BINSHIFT_TOKEN": _secret(key, names.CONTROL_TOKEN),
@@ -48,6 +52,7 @@ def driver_env(dataflow: Dataflow) -> list[Variable]:
         "BINSHIFT_CHECKPOINT": checkpoint_directory(dataflow),
         "BINSHIFT_OWNER": key.uid,
         "BINSHIFT_STOP_SECONDS": str(grace_seconds(dataflow, "driver") - ENDING_SECONDS),
+        **({"BINSHIFT_STANDBY": "true"} if has_standby(dataflow) else {}),
         **({"BINSHIFT_SPARK_UI": "true"} if dataflow.section("driver").get("sparkUI") else {}),
         **({TLS_VARIABLE: TLS_DIRECTORY} if dataflow.tls_secret else {}),
     }
@@ -65,7 +70,7 @@ def worker_env(dataflow: Dataflow) -> list[Variable]:
     key = dataflow.key
     ours = {
         **_common(key, key.executor),
-        "BINSHIFT_MASTER": f"spark://{key.driver_host}:{PORTS.master}",
+        **_drivers(dataflow),
         **_control_url(dataflow),
         "BINSHIFT_DRAIN_TOKEN": _secret(key, names.DRAIN_TOKEN),
         "BINSHIFT_DRAIN_SECONDS": str(grace_seconds(dataflow, "executor") - ENDING_SECONDS),
@@ -77,13 +82,32 @@ def worker_env(dataflow: Dataflow) -> list[Variable]:
     return _variables(ours, _given(dataflow, "application"), _given(dataflow, "executor"))
 
 
-def _control_url(dataflow: Dataflow) -> Mapping[str, str]:
-    """By what an executor calls the control API. A certificate has one name, the Service's; without one, no service has to be resolved."""
+def _drivers(dataflow: Dataflow) -> Mapping[str, str]:
+    """Where an executor finds Spark's master: of two drivers, its relay leads to the active one."""
     key = dataflow.key
+    if has_standby(dataflow):
+        return {"BINSHIFT_DRIVER_HOSTS": ",".join(key.driver_hosts(driver_count(dataflow)))}
+    return {"BINSHIFT_MASTER": f"spark://{key.driver_host}:{PORTS.master}"}
+
+
+def _control_url(dataflow: Dataflow) -> Mapping[str, str]:
+    """By what an executor calls the control API. A certificate has one name, the Service's; without one, no service has to be resolved.
+
+    With a standby driver, it is called through the relay on loopback, which has the certificate's name in the pod (`control_aliases`).
+    """
+    key, relayed = dataflow.key, has_standby(dataflow)
+    port = PORTS.control_relay if relayed else PORTS.control
     if not dataflow.tls_secret:
-        return {"BINSHIFT_CONTROL_URL": f"http://{key.driver_host}:{PORTS.control}"}
-    url = f"https://{key.control_host}:{PORTS.control}"
+        return {"BINSHIFT_CONTROL_URL": f"http://{LOOPBACK if relayed else key.driver_host}:{port}"}
+    url = f"https://{key.control_host}:{port}"
     return {"BINSHIFT_CONTROL_URL": url, AUTHORITY_VARIABLE: f"{TLS_DIRECTORY}/{AUTHORITY}"}
+
+
+def control_aliases(dataflow: Dataflow) -> list[Mapping[str, Any]]:
+    """The name of the certificate on an executor's loopback, where the relay to the active driver listens."""
+    if not (has_standby(dataflow) and dataflow.tls_secret):
+        return []
+    return [{"ip": LOOPBACK, "hostnames": [dataflow.key.control_host]}]
 
 
 def grace_seconds(dataflow: Dataflow, component: str) -> int:

@@ -16,6 +16,7 @@ from binshift_operator.children.metadata import PORTS, Manifest, labels, selecto
 from binshift_operator.children.spark_conf import STATE_DIRECTORY, master_resources
 from binshift_operator.children.user_template import merge_template, spec_of
 from binshift_operator.model import names
+from binshift_operator.model.drivers import has_standby
 from binshift_operator.model.executor_class import dataflow_hash
 from binshift_operator.model.locations import CLAIM_DIRECTORY
 from binshift_operator.model.names import DRIVER, EXECUTOR, MASTER, WORKER, Child
@@ -53,6 +54,7 @@ def driver_pod(dataflow: Dataflow, keys_hash: str, security: Mapping[str, Any] =
             _port("health", PORTS.health),
             _port("driver-rpc", PORTS.driver),
             _port("driver-blocks", PORTS.driver_blocks),
+            *([_port("active", PORTS.active)] if has_standby(dataflow) else []),
         ],
         "startupProbe": _http(dataflow, "/healthz", period=2, failures=90),
         "livenessProbe": _http(dataflow, "/healthz", period=10, failures=12),
@@ -147,6 +149,7 @@ def _template(
     local = ",".join(each["name"] for each in volumes if "emptyDir" in each)
     chosen = ("nodeSelector", "affinity", "topologySpreadConstraints", "priorityClassName")
     secrets = dataflow.raw.get("imagePullSecrets")
+    aliases = environment.control_aliases(dataflow) if component == EXECUTOR else []
     ours = {
         "metadata": _metadata(dataflow, component, keys_hash, local),
         "spec": {
@@ -159,6 +162,7 @@ def _template(
             "containers": containers,
             "volumes": volumes + list(user.get("volumes") or []),
             **({"imagePullSecrets": secrets} if secrets else {}),
+            **({"hostAliases": aliases} if aliases else {}),
             **{name: user[name] for name in chosen if user.get(name)},
             "tolerations": _tolerations(user.get("tolerations") or spec_of(dataflow, component).get("tolerations")),
         },

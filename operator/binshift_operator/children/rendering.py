@@ -10,6 +10,7 @@ from binshift.errors import BinshiftError
 from binshift_operator.children.metadata import PORTS, Manifest, child, selector
 from binshift_operator.children.pods import USER, driver_pod, executor_pod
 from binshift_operator.children.spark_conf import format_properties, spark_conf
+from binshift_operator.model.drivers import has_standby
 from binshift_operator.model.names import DRIVER, EXECUTOR, LABEL_COMPONENT, LABEL_NAME, Child, DataflowKey
 from binshift_operator.model.specification import Dataflow
 
@@ -49,7 +50,12 @@ def left_alone(dataflow: Dataflow) -> tuple[Child, ...]:
     """The children that are not applied: the user's own ServiceAccount, and the conf while the location of its snapshot is unknown."""
     account = (Child.SERVICE_ACCOUNT,) if dataflow.service_account is not None else ()
     unknown = dataflow.restore_from is not None and not dataflow.restore_from.location
-    return (*account, Child.SPARK_CONF) if unknown else account
+    return (*account, *((Child.SPARK_CONF,) if unknown else ()), *unused(dataflow))
+
+
+def unused(dataflow: Dataflow) -> tuple[Child, ...]:
+    """The children that the spec does not need, and that are not even read; one that is left from an earlier spec is harmless."""
+    return () if has_standby(dataflow) else (Child.DRIVER_DISRUPTION_BUDGET,)
 
 
 def _recipes(
@@ -71,6 +77,7 @@ def _recipes(
         Child.DRIVER_SERVICE: lambda: _service(key, DRIVER),
         Child.EXECUTOR_SERVICE: lambda: _service(key, EXECUTOR),
         Child.DISRUPTION_BUDGET: lambda: _disruption_budget(key),
+        Child.DRIVER_DISRUPTION_BUDGET: lambda: _driver_disruption_budget(key),
     }
     for each in left_alone(dataflow):
         del plain[each]
@@ -93,6 +100,13 @@ def _disruption_budget(key: DataflowKey) -> Manifest:
     """
     spec = {"unhealthyPodEvictionPolicy": "AlwaysAllow", "selector": {"matchLabels": selector(key, EXECUTOR)}}
     return child("policy/v1", "PodDisruptionBudget", key.child(Child.DISRUPTION_BUDGET), key, EXECUTOR, spec=spec)
+
+
+def _driver_disruption_budget(key: DataflowKey) -> Manifest:
+    """One driver can be evicted while the other one is ready: as the active one, or as a standby that waits."""
+    chosen = {"unhealthyPodEvictionPolicy": "AlwaysAllow", "selector": {"matchLabels": selector(key, DRIVER)}}
+    name = key.child(Child.DRIVER_DISRUPTION_BUDGET)
+    return child("policy/v1", "PodDisruptionBudget", name, key, DRIVER, spec={**chosen, "maxUnavailable": 1})
 
 
 def with_replicas(manifest: Manifest, replicas: int) -> Manifest:

@@ -21,6 +21,7 @@ NAMED_BY: Final = {
     "env": "name",
     "ports": "name",
     "volumeMounts": "mountPath",
+    "hostAliases": "ip",
 }
 """Lists that are merged item by item, and the key of an item; only containers are merged themselves."""
 PROBES: Final = ("startupProbe", "livenessProbe", "readinessProbe")

@@ -20,8 +20,9 @@ applies ends the decision:
 | the query was stopped, or has ended for an earlier spec, and should run | delete the driver's pod; the last row recreates it | `stopping` |
 | the program has ended by itself | record it | `stopping` |
 | otherwise | apply what is missing or has drifted; then follow `binshift.rescale`, with the slots that `rolling` plans | `workers` |
+| the same, with a standby driver | if no driver is the active one, activate one, and delete the pod of one that may still run | `standby` |
 
-Only its StatefulSet, whose pods never overlap, replaces a driver. Executors are removed only as `binshift.rescale` allows, or
+Only its StatefulSet, whose pods of one slot never overlap, replaces a driver. Executors are removed only as `binshift.rescale` allows, or
 once no query runs. The operator may be interrupted between any two actions; the next decision leads to the same end.
 """
 

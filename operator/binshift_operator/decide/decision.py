@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from binshift_operator.decide import drift, rolling, stopping, workers
+from binshift_operator.decide import drift, rolling, standby, stopping, workers
 from binshift_operator.decide.autoscaling import ScalingMemory, autoscale
 from binshift_operator.model.actions import Action, CreateKeys, Step
 from binshift_operator.model.names import ANNOTATION_PAUSED, Child
@@ -176,6 +176,7 @@ def _outdated(situation: Situation) -> Step | None:
     """Restart for another spec or Secret, or because the query was stopped or has ended for an earlier spec."""
     observed = situation.observed
     stopped = observed.driver is not None and observed.runtime_state is RunState.STOPPED
+    stopped = stopped and not standby.hands_over(situation)
     # It ended for an earlier spec and was edited since: the remaining pods are those of the earlier spec.
     ended_earlier = _has_just_ended(observed) and situation.before.finished_generation != 0
     if not (_needs_restart(situation) or stopped or ended_earlier):
@@ -191,7 +192,7 @@ def _ended(situation: Situation) -> Step | None:
 
 
 def _run(situation: Situation) -> Step | None:
-    step = workers.run(situation)
+    step = standby.with_active_driver(situation, workers.run(situation))
     observed = situation.observed
     problem = _checkpoint_problem(situation) or _service_account_problem(observed) or _snapshot_problem(observed)
     return replace(step, degraded=step.degraded or problem)

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from binshift_operator.model.actions import Action, Apply, DeletePod, TryApply
 from binshift_operator.model.names import Child
-from binshift_operator.model.observed import ChildState, ObservedChild, ObservedState, Pod
+from binshift_operator.model.observed import ChildState, ObservedChild, ObservedState
+from binshift_operator.model.pods import Pod
 from binshift_operator.model.situation import Situation
 
 STATEFUL = (Child.EXECUTORS, Child.DRIVER)
@@ -121,6 +122,7 @@ def force_deletions(situation: Situation) -> tuple[Action, ...]:
 def _end_due(pod: Pod, deleting_since: float, observed: ObservedState) -> float:
     """When a pod should have ended. The grace period does not count if its node is lost and its process is silent."""
     runtime = observed.runtime
-    answers = runtime is not None if pod.is_driver else runtime is None or pod.slot in runtime.registered
+    driver = runtime if pod.uid not in observed.reports else observed.reports[pod.uid].runtime
+    answers = driver is not None if pod.is_driver else runtime is None or pod.slot in runtime.registered
     lost = pod.node_lost and not pod.ready and not answers
     return deleting_since if lost else deleting_since + pod.grace_seconds

@@ -31,8 +31,9 @@ from dataclasses import dataclass
 
 from binshift_operator.decide import stopping
 from binshift_operator.model.names import Child
-from binshift_operator.model.observed import ClaimState, Pod, PodState
+from binshift_operator.model.observed import ClaimState
 from binshift_operator.model.observed_runtime import ObservedRuntime, RunState
+from binshift_operator.model.pods import Pod, PodState
 from binshift_operator.model.reasons import ProgressingReason, SettledReason
 from binshift_operator.model.situation import Situation
 from binshift_operator.model.status import RolloutStatus

@@ -13,8 +13,9 @@ from binshift_operator.decide import drift
 from binshift_operator.model.actions import DeletePod, Step, StopQuery
 from binshift_operator.model.executor_class import dataflow_hash
 from binshift_operator.model.names import Child
-from binshift_operator.model.observed import ChildState, ObservedState, Pod, PodState
+from binshift_operator.model.observed import ChildState, ObservedState
 from binshift_operator.model.observed_runtime import RunState
+from binshift_operator.model.pods import Pod, PodState
 from binshift_operator.model.reasons import ProgressingReason, SettledReason
 from binshift_operator.model.situation import Situation
 

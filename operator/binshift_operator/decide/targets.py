@@ -21,8 +21,9 @@ from dataclasses import dataclass
 from binshift_operator.decide import migrations
 from binshift_operator.decide.rolling import Plan
 from binshift_operator.model.messages import format_duration, format_first, truncate
-from binshift_operator.model.observed import REVISIONS, PodState
+from binshift_operator.model.observed import REVISIONS
 from binshift_operator.model.observed_runtime import ObservedRuntime
+from binshift_operator.model.pods import PodState
 from binshift_operator.model.situation import Situation
 
 REASON_CHARACTERS_MAX = 300

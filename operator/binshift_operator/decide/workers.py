@@ -22,10 +22,12 @@ from binshift_operator.decide import drift, migrations, rolling, targets
 from binshift_operator.decide.rolling import Plan
 from binshift_operator.decide.targets import DesiredWorkers
 from binshift_operator.model.actions import Action, DeletePod, PutSettings, PutTarget, Rebalance, Step
+from binshift_operator.model.drivers import driver_count
 from binshift_operator.model.messages import format_first
 from binshift_operator.model.names import Child
-from binshift_operator.model.observed import ChildState, Pod
+from binshift_operator.model.observed import ChildState
 from binshift_operator.model.observed_runtime import ObservedRuntime, RunState
+from binshift_operator.model.pods import Pod
 from binshift_operator.model.reasons import ProgressingReason, SettledReason
 from binshift_operator.model.situation import Situation
 from binshift_operator.model.status import SettledTarget
@@ -56,11 +58,11 @@ def run(situation: Situation) -> Step:
     step = _rescale_step(situation, planned, desired, settling)
     actions: tuple[Action, ...] = drift.plain_children(observed) + _settings(situation)
     if step.shrink and not late:
-        actions += drift.stateful_sets(observed, {Child.DRIVER: 1})
+        actions += drift.stateful_sets(observed, {Child.DRIVER: driver_count(dataflow)})
         executors = observed.children[Child.EXECUTORS]
         actions += (drift.apply_action(Child.EXECUTORS, executors, step.replicas, exactly=True),)
     else:
-        actions += drift.stateful_sets(observed, {Child.EXECUTORS: step.replicas, Child.DRIVER: 1})
+        actions += drift.stateful_sets(observed, {Child.EXECUTORS: step.replicas, Child.DRIVER: driver_count(dataflow)})
     actions += migrations.cancel(situation) if late else step.put + _replacements(situation, planned, step)
     reason, message = _reason(situation, planned, step, desired, acts=bool(actions), late=late)
     rollout = rolling.progress(situation, planned, settled=reason is SettledReason.SETTLED)
@@ -104,7 +106,8 @@ def _replacements(situation: Situation, planned: Plan, step: RescaleStep) -> tup
 def _fenced(situation: Situation) -> Step:
     observed = situation.observed
     executors = max(situation.dataflow.replicas, observed.children[Child.EXECUTORS].replicas)
-    stateful = drift.stateful_sets(observed, {Child.EXECUTORS: executors, Child.DRIVER: 1})
+    replicas = {Child.EXECUTORS: executors, Child.DRIVER: driver_count(situation.dataflow)}
+    stateful = drift.stateful_sets(observed, replicas)
     actions = drift.plain_children(observed) + stateful
     return Step(SettledReason.FENCED, "another run owns the checkpoint", actions=actions)
 

@@ -54,6 +54,15 @@ class DeletePod:
 
 
 @dataclass(frozen=True, slots=True)
+class Activate:
+    """Make the driver in a pod the active one, if the pod still has this UID. ``why``: what it replaces; empty: nothing."""
+
+    name: str
+    uid: str
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class StopQuery:
     """Request that the driver finishes the running epoch and stops. ``again``: this was requested before, so it is no change."""
 
@@ -92,7 +101,16 @@ class PutSettings:
 
 
 Action: TypeAlias = (
-    CreateKeys | Apply | TryApply | DeletePod | StopQuery | PutTarget | CancelMigration | Rebalance | PutSettings
+    CreateKeys
+    | Apply
+    | TryApply
+    | DeletePod
+    | Activate
+    | StopQuery
+    | PutTarget
+    | CancelMigration
+    | Rebalance
+    | PutSettings
 )
 
 

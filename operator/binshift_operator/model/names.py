@@ -61,6 +61,8 @@ class Child(StrEnum):
     DRIVER_SERVICE = "DriverService"
     EXECUTOR_SERVICE = "ExecutorService"
     DISRUPTION_BUDGET = "PodDisruptionBudget"
+    DRIVER_DISRUPTION_BUDGET = "DriverPodDisruptionBudget"
+    """Of a dataflow with a standby driver."""
     EXECUTORS = "ExecutorStatefulSet"
     DRIVER = "DriverStatefulSet"
 
@@ -82,6 +84,7 @@ SUFFIXES: Final = {
     Child.EXECUTOR_SERVICE: "-executor",
     Child.EXECUTORS: "-executor",
     Child.DISRUPTION_BUDGET: "-executor",
+    Child.DRIVER_DISRUPTION_BUDGET: "-driver",
 }
 """The name of a child is that of its dataflow with this suffix, if any."""
 
@@ -109,7 +112,15 @@ class DataflowKey:
     @property
     def driver_host(self) -> str:
         """The host name of the driver's pod within the namespace."""
-        return f"{self.driver}-0.{self.driver}"
+        return self.driver_hosts(1)[0]
+
+    def driver_hosts(self, drivers: int) -> tuple[str, ...]:
+        """The host names of the drivers' pods within the namespace.
+
+        >>> DataflowKey("ns", "clicks", "u").driver_hosts(2)
+        ('clicks-driver-0.clicks-driver', 'clicks-driver-1.clicks-driver')
+        """
+        return tuple(f"{self.driver}-{slot}.{self.driver}" for slot in range(drivers))
 
     @property
     def control_host(self) -> str:

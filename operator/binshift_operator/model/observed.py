@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from binshift_operator.model.drivers import DriverReport, choose_driver
 from binshift_operator.model.names import Child
 from binshift_operator.model.observed_runtime import ObservedRuntime, RunState
+from binshift_operator.model.pods import Pod
 from binshift_operator.model.snapshot_spec import RestoreProblem
 
 REVISIONS: Final = 1_000_000
@@ -60,63 +62,6 @@ class ObservedChild:
     """The other operator that keeps overwriting this child."""
 
 
-class PodState(StrEnum):
-    """The state of a pod, by what a user must do about it."""
-
-    FINE = "Fine"
-    UNSCHEDULABLE = "Unschedulable"
-    IMAGE = "ImagePull"
-    CONFIG = "InvalidConfig"
-    CRASHING = "Crashing"
-    OUT_OF_MEMORY = "OutOfMemory"
-    EVICTED = "Evicted"
-    NOT_STARTED = "NotStarted"
-    """It has a node, but its containers have not started."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pod:
-    """One pod of the dataflow.
-
-    Attributes:
-        slot: its ordinal; ``deleting_since``: when its deletion was requested, None if it was not; ``grace_seconds``: of that deletion.
-        finalizers: of other controllers; ``node_lost``: whether it was deleted for a taint of its node, as that of an unreachable one.
-        spec_hash, dataflow_hash, keys_hash: the restart class, its dataflow class, and the Secret that it was created for.
-        tls_secret: the Secret with a driver's certificate; empty if it speaks plain HTTP.
-        state, message: its problem, and the message of the scheduler, the kubelet or the container; ``ready``: by the kubelet.
-        state_since, created_at: None if unknown; ``ip``, ``node``: empty while it has none.
-        leaves: why it is to leave its node, which is about to go; empty if it stays.
-        operator_version: of the operator that rendered its template; empty for pods of older operators.
-    """
-
-    name: str
-    uid: str
-    slot: int
-    is_driver: bool
-    deleting_since: float | None = None
-    grace_seconds: float = 0.0
-    node_lost: bool = False
-    spec_hash: str = ""
-    dataflow_hash: str = ""
-    keys_hash: str = ""
-    tls_secret: str = ""
-    ready: bool = False
-    state: PodState = PodState.FINE
-    message: str = ""
-    created_at: float | None = None
-    ip: str = ""
-    node: str = ""
-    leaves: str = ""
-    operator_version: str = ""
-    state_since: float | None = None
-    finalizers: tuple[str, ...] = ()
-
-    @property
-    def only_finalizers_left(self) -> bool:
-        """Whether only finalizers keep the ended or force-deleted pod: another deletion has no effect."""
-        return self.deleting_since is not None and self.grace_seconds == 0 and bool(self.finalizers)
-
-
 class ClaimState(StrEnum):
     """Whether the checkpoint's claim can be used: it must be ReadWriteMany."""
 
@@ -141,6 +86,7 @@ class ObservedState:
     Attributes:
         now: seconds since 1970; ``keys_hash``: the fingerprint of the Secret, None if it does not exist or lacks a key.
         runtime: None if the control API does not answer; ``unreachable``: the address that was requested, and why it does not.
+        reports: of each driver, by the UID of its pod, if there can be several; ``runtime`` is that of `driver`.
         claim: see `ClaimState`; ``claim_kind``: its access modes and storage class; ``restore_problem``: see `RestoreProblem`.
         credentials_missing, account_missing: the Secret for the object store, and the user's ServiceAccount, that do not exist.
         certificate_problem: why the Secret with the driver's certificate cannot be used; empty if it can.
@@ -156,6 +102,7 @@ class ObservedState:
     keys_hash: str | None = None
     runtime: ObservedRuntime | None = None
     unreachable: str = ""
+    reports: Mapping[str, DriverReport] = field(default_factory=dict)
     claim: ClaimState = ClaimState.FINE
     claim_kind: str = ""
     credentials_missing: str | None = None
@@ -172,8 +119,13 @@ class ObservedState:
 
     @property
     def driver(self) -> Pod | None:
-        """The driver's pod."""
-        return next((pod for pod in self.pods if pod.is_driver), None)
+        """The driver's pod; of several, that of the active driver, or else the likeliest to be it."""
+        return choose_driver(self.pods, self.reports)
+
+    @property
+    def drivers(self) -> tuple[Pod, ...]:
+        """The drivers' pods: one, or two with a standby."""
+        return tuple(pod for pod in self.pods if pod.is_driver)
 
     @property
     def has_live_driver(self) -> bool:

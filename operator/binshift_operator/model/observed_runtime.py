@@ -1,6 +1,6 @@
 """What a driver reports through its control API: the program, its query, the target and the load.
 
-Only `binshift_operator.driver_client` creates it. What is unknown is None, never an invented value.
+Only `binshift_operator.driver_answers` creates it. What is unknown is None, never an invented value.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from binshift_operator.model.status import HotKey, MigrationStatus
 class RunState(StrEnum):
     """The state of the program, as reported by the control API."""
 
+    STANDBY = "Standby"
+    """It waits before its first query, until its driver is activated."""
     LOADING = "Loading"
     RUNNING = "Running"
     STOPPED = "Stopped"
@@ -56,6 +58,7 @@ class ObservedRuntime:
     """The state of the runtime, as reported by the control API; times in seconds since 1970.
 
     Attributes:
+        active: False: of a standby, whose program starts no query; None: not reported, as by a driver of an older version.
         epoch: newest recorded; -1 before the first.
         holding: workers that own bins; ``registered``: workers with a live executor.
         failures: consecutive failures of the program; 0 while it only starts or waits for its executors.
@@ -84,3 +87,4 @@ class ObservedRuntime:
     settings: DriverSettings | None = None
     load: Load | None = None
     hot_keys: tuple[HotKey, ...] = ()
+    active: bool | None = None

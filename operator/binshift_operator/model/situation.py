@@ -23,6 +23,8 @@ class Timeouts:
         stop_seconds_max: for a query to stop; after that, its pod is deleted (which also stops it).
         lost_node_seconds: for a pod to end after its grace period (its node may be lost); after that, it is deleted by force.
         retry_seconds: after a failed migration, before it is retried.
+        take_over_seconds: for an active driver that does not answer, or that finishes its epoch before its pod ends; after that, the standby
+            takes over.
         fresh_seconds: maximum age of the newest epoch of a healthy stream.
         unreachable_seconds: for a control API that does not answer, before it is reported.
         driver_start_seconds: for a new driver's pod to become ready, before it is expected to answer anyway.
@@ -39,6 +41,7 @@ class Timeouts:
     stop_seconds_max: float = 300.0
     lost_node_seconds: float = 30.0
     retry_seconds: float = 15.0
+    take_over_seconds: float = 10.0
     fresh_seconds: float = 30.0
     unreachable_seconds: float = 120.0
     driver_start_seconds: float = 300.0

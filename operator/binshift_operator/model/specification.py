@@ -35,6 +35,7 @@ DEFAULTS: Final[Mapping[str, Any]] = {
         "resources": {"requests": {"cpu": "500m", "memory": "1536Mi"}, "limits": {"memory": "1536Mi"}},
         "masterResources": {"requests": {"cpu": "50m", "memory": "384Mi"}, "limits": {"memory": "512Mi"}},
         "sparkUI": False,
+        "standby": False,
     },
     "executor": {"resources": {"requests": {"cpu": "500m", "memory": "2Gi"}, "limits": {"memory": "2Gi"}}},
 }

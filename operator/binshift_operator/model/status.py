@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Final, TypeAlias
 
 from binshift_operator.model.autoscaling import AutoscalingStatus
+from binshift_operator.model.driver_status import DriverStatus
 from binshift_operator.model.reasons import DegradedReason, ProgressingReason, SettledReason
 from binshift_operator.model.snapshot_spec import RestoreFrom
 
@@ -204,6 +205,7 @@ class Status:
     autoscaling: AutoscalingStatus | None = None
     hot_keys: tuple[HotKey, ...] = ()
     restored: RestoreFrom | None = None
+    driver: DriverStatus | None = None
 
     def has_finished(self, generation: int, spec: str) -> bool:
         """Whether the program of this spec, by its restart hash, has ended by itself; live fields do not run it again."""

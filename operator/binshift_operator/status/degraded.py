@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from binshift_operator.model.messages import format_duration
-from binshift_operator.model.observed import Pod, PodState
 from binshift_operator.model.observed_runtime import ObservedRuntime, RunState
+from binshift_operator.model.pods import Pod, PodState
 from binshift_operator.model.reasons import DegradedReason, ProgressingReason
 from binshift_operator.model.situation import Situation, Timeouts
 from binshift_operator.model.status import ConditionValue, Explanation, Problem

@@ -24,6 +24,7 @@ from binshift_operator.model.status import (
     Status,
 )
 from binshift_operator.status.conditions import conditions
+from binshift_operator.status.drivers import driver_status
 
 NUMBERS_SECONDS: Final = 60.0
 """Minimum interval between two updates of the figures alone: every watcher of the resource receives each update."""
@@ -94,6 +95,7 @@ def _status(situation: Situation, explanation: Explanation, numbers: EpochStats)
         autoscaling=situation.autoscaling,
         hot_keys=_hot_keys(situation.running, before),
         restored=before.restored if dataflow.parse_error else _restored(dataflow),
+        driver=driver_status(situation),
     )
 
 
