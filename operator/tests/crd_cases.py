@@ -71,6 +71,7 @@ FULL = {
     "spec.sparkConf": {"spark.sql.shuffle.partitions": "8"},
     "spec.driver": {
         "sparkUI": True,
+        "standby": True,
         "resources": {"limits": {"cpu": 1, "memory": "2Gi"}},
         "masterResources": {"limits": {"memory": "1Gi"}},
         "pod": {"nodeSelector": {"zone": "a"}, "securityContext": {"runAsNonRoot": True, "fsGroup": 0}},

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from rendering import WITH_STANDBY
 from test_children_rendering import all_of, dataflow, pods
 
 from binshift.errors import InvalidSettings
@@ -48,7 +49,7 @@ def test_nothing_waits_for_readiness() -> None:
 
 def test_what_is_watched_carries_the_label() -> None:
     """The API server is queried for objects with the operator's label: every child and each of their pods has it."""
-    children = all_of()
+    children = all_of(WITH_STANDBY)
     watched = [*children.values(), render_secret(dataflow().key, lambda: "x"), *pods()]
     assert len(watched) == len(Child) + 2
     for each in watched:
@@ -79,7 +80,7 @@ def test_unrenderable_children_are_listed() -> None:
     found, wrong = render(dataflow(SMALL), "k", context)
     assert set(wrong) == {Child.SPARK_CONF, Child.EXECUTORS}
     assert "give its container" in str(wrong[Child.EXECUTORS])
-    assert set(found) | set(wrong) == set(Child) - {Child.KEYS}
+    assert set(found) | set(wrong) == set(Child) - {Child.KEYS, Child.DRIVER_DISRUPTION_BUDGET}
     assert render(dataflow(), "k", context) == (all_of(), {})
     with pytest.raises(InvalidSettings, match=r"'2Gi'.*such as 900m"):
         all_of({"spec.sparkConf": {"spark.driver.memory": "2Gi"}})

@@ -9,7 +9,7 @@ import pytest
 from crd_cases import BASE, FULL, GONE, S3, changed
 from hypothesis import given
 from hypothesis import strategies as st
-from rendering import render_all
+from rendering import WITH_STANDBY, render_all
 
 from binshift.errors import InvalidSettings
 from binshift.ports import Ports
@@ -65,7 +65,7 @@ def test_pods_are_restricted(changes: dict[str, Any]) -> None:
 
 def test_every_child_is_owned() -> None:
     """Every child is deleted with its dataflow, names its owner, and does not block the owner's deletion."""
-    children = all_of()
+    children = all_of(WITH_STANDBY)
     assert set(children) == set(Child) - {Child.KEYS}
     for manifest in (*children.values(), render_secret(dataflow().key, lambda: "x")):
         (owner,) = manifest["metadata"]["ownerReferences"]
@@ -206,7 +206,7 @@ def live_object(manifest: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("child", [child for child in Child if child is not Child.KEYS])
 def test_own_work_is_recognised(child: Child) -> None:
     """What was applied, and only filled up with defaults, is as rendered; what was changed or is rendered otherwise now is not."""
-    manifest = all_of()[child]
+    manifest = all_of(WITH_STANDBY)[child]
     live = live_object(manifest)
     assert compare(live, manifest, dataflow().key).state is ChildState.CURRENT
     changed_by_hand = copy.deepcopy(live)

@@ -16,6 +16,7 @@ from binshift.hosting.local import init
 from binshift_operator import status_codec
 from binshift_operator.model import names
 from binshift_operator.model.autoscaling import AutoscalingStatus, Scale
+from binshift_operator.model.driver_status import DriverStatus
 from binshift_operator.model.names import DataflowKey
 from binshift_operator.model.reasons import ScalingReason
 from binshift_operator.model.snapshot_spec import RestoreFrom
@@ -186,7 +187,7 @@ FULL_STATUS = Status(
     {2: 1e9, 4: 1e9, 5: 1e9}, "0123456789abcdef", Moving(7002, 1e9), "0.1.0", RolloutStatus(1, 4),
     AutoscalingStatus(3, 4, ScalingReason.LOAD, "why", 5, ScalingReason.MAX_REPLICAS, Scale(3, 4, 1e9, "how")),
     (HotKey("op0", "alice", 63, 7, 1),),
-    RestoreFrom("s3a://backups/a", "a"),
+    RestoreFrom("s3a://backups/a", "a"), DriverStatus("clicks-driver-1", "u1", "clicks-driver-0"),
 )  # fmt: skip
 
 
