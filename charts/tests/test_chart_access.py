@@ -136,11 +136,12 @@ def test_users_of_the_plugin_get_a_role(helm: str, names: list[str]) -> None:
     every, *rules = role["rules"]
     assert (every["resources"], every["verbs"]) == (["streamingdataflows"], ["list"])
     rights = {each["resources"][0]: (set(each["verbs"]), each.get("resourceNames", [])) for each in rules}
+    drivers = [f"{name}-driver-{slot}" for name in names for slot in (0, 1)]
     assert rights == {
         "streamingdataflows": ({"get", "patch"}, names),
         "secrets": ({"get"}, [f"{name}-keys" for name in names]),
-        "pods": ({"get"}, [f"{name}-driver-0" for name in names]),
-        "pods/portforward": ({"get", "create"}, [f"{name}-driver-0" for name in names]),
+        "pods": ({"get"}, drivers),
+        "pods/portforward": ({"get", "create"}, drivers),
     }
 
 

@@ -26,7 +26,7 @@ case "$*" in
     *port-forward*) echo "Forwarding from 127.0.0.1:$PORT -> 7400"; exec sleep 300 ;;
     *"get secret"*) cat "$SECRET" ;;
     *"get pod "*) cat "$POD" ;;
-    *"get streamingdataflows"*) cat "$DATAFLOW"; mv "$DATAFLOW.next" "$DATAFLOW" 2>/dev/null || true ;;
+    *"get streamingdataflows"*) cat "$DATAFLOW"; for each in next later; do mv "$DATAFLOW.$each" "$DATAFLOW" 2>/dev/null && break; done || true ;;
     *patch*) ;;
     *) echo "unknown command" >&2; exit 1 ;;
 esac
@@ -155,9 +155,10 @@ def test_watch_waits_for_the_newest_edit(run: Run, tmp_path: Path) -> None:
     progressing = {"type": "Progressing", "status": "True", "reason": "Children", "message": "executors are started"}
     written = json.loads((tmp_path / "dataflow").read_text())
     written["metadata"]["generation"], written["status"]["conditions"] = 4, [progressing]
-    (tmp_path / "dataflow").write_text(json.dumps(written))
+    for name in ("dataflow", "dataflow.next"):  # the first is read for the driver's pod
+        (tmp_path / name).write_text(json.dumps(written))
     written["status"]["settledGeneration"] = 4
-    (tmp_path / "dataflow.next").write_text(json.dumps(written))
+    (tmp_path / "dataflow.later").write_text(json.dumps(written))
     status, printed, calls = run("migrations", "clicks", "--watch")
     assert status == 0
     assert printed.splitlines()[0] == "executors are started"
@@ -215,3 +216,14 @@ def test_the_plugin_needs_its_extra_alone() -> None:
 
 OF_PYTHON = {"setuptools", "pip"}
 """In the environment, and imported by its start."""
+
+
+def test_the_active_driver_is_called(run: Run, tmp_path: Path) -> None:
+    """With a standby driver, the port of the active one's pod is forwarded, and status names both."""
+    driver = {"active": "clicks-driver-1", "activeUID": "u", "standby": "clicks-driver-0"}
+    (tmp_path / "dataflow").write_text(json.dumps({"spec": {"replicas": 3}, "status": {"driver": driver}}))
+    status, printed, calls = run("status", "clicks")
+    assert (status, "clicks-driver-1; standby clicks-driver-0" in printed) == (0, True)
+    assert calls[-1].endswith("port-forward pod/clicks-driver-1 :7400 --address=127.0.0.1")
+    (tmp_path / "dataflow").write_text(json.dumps({"spec": {}, "status": {"driver": {"active": "clicks-driver-1"}}}))
+    assert "clicks-driver-1; no standby waits" in run("status", "clicks")[1]

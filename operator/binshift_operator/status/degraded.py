@@ -178,7 +178,8 @@ def _unschedulable(situation: Situation, pod: Pod, lasting: str) -> str:
     lower = "spec.replicas" if situation.autoscaling is None else "spec.autoscaling.maxReplicas"
     effect, fewer = f"{registered} of {situation.dataflow.replicas} executors are registered", f"lower {lower}, "
     if pod.is_driver:
-        effect, fewer = "the stream waits for it", ""
+        waits = pod == situation.observed.driver
+        effect, fewer = "the stream waits for it" if waits else "until then there is no standby driver", ""
     elif pod.slot == situation.dataflow.replicas and situation.before.rollout is not None:
         effect, fewer = "executors are replaced once it is registered", "set executor.maxSurge: 0, "
         if leaving := situation.before.rollout.leaving_nodes:

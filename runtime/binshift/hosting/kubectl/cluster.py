@@ -85,6 +85,15 @@ class Kubectl:
             process.stdout.close()
             process.stderr.close()
 
+    def driver(self, name: str) -> str:
+        """The pod of a dataflow's active driver: of two, the status has it.
+
+        Raises:
+            NoRun: there is no such dataflow, or the user cannot read it.
+        """
+        status = self.get(KIND, name).get("status") or {}
+        return str((status.get("driver") or {}).get("active") or f"{name}-driver-0")
+
     @contextmanager
     def control(self, name: str) -> Iterator[ControlClient]:
         """The control API of a dataflow, opened by the token in its Secret.
@@ -94,7 +103,7 @@ class Kubectl:
             ControlUnreachable: the driver's pod cannot be reached.
         """
         token = base64.b64decode(self.get("secret", f"{name}-keys")["data"]["control-token"]).decode()
-        pod = f"{name}-driver-0"
+        pod = self.driver(name)
         secured = SECRET_ANNOTATION in (self.get("pod", pod)["metadata"].get("annotations") or {})
         with self.forwarded(pod, Ports().control) as port:
             scheme, tls = ("https", tunnelled()) if secured else ("http", None)

@@ -59,10 +59,11 @@ def status(kubectl: Kubectl, given: argparse.Namespace) -> None:
     if given.output == "json":
         reported = found.get("status", {})
         of_operator = {name: reported.get(name) for name in ("rollout", "autoscaling")}
+        of_operator |= {name: reported[name] for name in ("driver",) if name in reported}
         write(as_json({"conditions": reported.get("conditions", []), **of_operator, "dataflow": dataflow}))
         return
     replicas = ("replicas", str(found["spec"].get("replicas", "-")))
-    own = [*_conditions(found), replicas, *_autoscaling(found), *_rollout(found)]
+    own = [*_conditions(found), replicas, *_autoscaling(found), *_rollout(found), *_drivers(found)]
     print_facts([*own, *dataflow_facts(dataflow), *speed_facts(dataflow)])
 
 
@@ -90,6 +91,13 @@ def _autoscaling(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The number of executors by autoscaling, and why."""
     if scaled := found.get("status", {}).get("autoscaling"):
         yield "autoscaled", f"{scaled.get('desiredReplicas')}, {scaled.get('reason')}: {scaled.get('message')}"
+
+
+def _drivers(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The pods of the active driver and of the standby, if the dataflow has one."""
+    if drivers := found.get("status", {}).get("driver"):
+        standby = f"standby {drivers['standby']}" if drivers.get("standby") else "no standby waits"
+        yield "driver", f"{drivers.get('active') or 'none is active'}; {standby}"
 
 
 def bins(kubectl: Kubectl, given: argparse.Namespace) -> None:
