@@ -98,8 +98,14 @@ class Dataflow:
 
     @property
     def driver(self) -> str:
-        """The name of the driver's pod."""
-        return f"{self.name}-driver-0"
+        """The name of the driver's pod; of two, that of the active one."""
+        return str(self.drivers.get("active") or f"{self.name}-driver-0")
+
+    @property
+    def drivers(self) -> dict[str, str]:
+        """The status of the drivers; empty without a standby."""
+        found: dict[str, str] = self.status.get("driver", {})
+        return found
 
     def executor(self, slot: int) -> str:
         """The name of an executor's pod."""

@@ -162,7 +162,7 @@ def test_watch_waits_for_the_newest_edit(run: Run, tmp_path: Path) -> None:
     status, printed, calls = run("migrations", "clicks", "--watch")
     assert status == 0
     assert printed.splitlines()[0] == "executors are started"
-    assert sum("get streamingdataflows" in call for call in calls) == 2
+    assert sum("get streamingdataflows" in call for call in calls) == 3
 
 
 def test_drain_is_a_request_to_the_driver(run: Run, service: FakeService) -> None:
