@@ -36,7 +36,7 @@ class Activation:
     def __init__(self, *, active: bool, host: str = "", port: int = 0, clock: Callable[[], int] = time.time_ns) -> None:
         self._event, self._lock, self._clock = threading.Event(), threading.Lock(), clock
         self._reserved = None if active else _reserve(host, port)
-        self._clients = threading.BoundedSemaphore(CLIENTS_MAX)
+        self._clients = set[socket.socket]()
         if active:
             self._event.set()
 
@@ -62,31 +62,40 @@ class Activation:
             self._event.set()
 
     def close(self) -> None:
-        """Free the port."""
+        """Free the port, and end the connections."""
         if self._reserved is not None:
-            with contextlib.suppress(OSError):
-                self._reserved.shutdown(socket.SHUT_RDWR)  # otherwise `accept` would keep it
+            _shut(self._reserved)  # otherwise `accept` would keep it
             self._reserved.close()
+        with self._lock:
+            for client in self._clients:
+                _shut(client)
 
     def _serve(self, listener: socket.socket, line: bytes) -> None:
         with contextlib.suppress(OSError):
             while True:
                 client, _ = listener.accept()
-                if not self._clients.acquire(blocking=False):
-                    client.close()
-                    continue
+                with self._lock:
+                    if len(self._clients) >= CLIENTS_MAX:
+                        client.close()
+                        continue
+                    self._clients.add(client)
                 threading.Thread(target=self._hold, args=(client, line), name="binshift-client", daemon=True).start()
 
     def _hold(self, client: socket.socket, line: bytes) -> None:
         """Keep a connection until the client closes it."""
-        try:
-            with client, contextlib.suppress(OSError):
-                client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-                client.sendall(line)
-                while client.recv(64):
-                    pass
-        finally:
-            self._clients.release()
+        with contextlib.suppress(OSError):
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            client.sendall(line)
+            while client.recv(64):
+                pass
+        with self._lock:
+            self._clients.discard(client)
+        client.close()
+
+
+def _shut(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 def _reserve(host: str, port: int) -> socket.socket:

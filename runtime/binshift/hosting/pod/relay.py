@@ -9,6 +9,7 @@ Owns these connections only, and ends with the process that started it. Standard
 """
 
 import contextlib
+import itertools
 import os
 import select
 import socket
@@ -22,8 +23,10 @@ CONNECT_SECONDS: Final = 1.0
 LINE_SECONDS: Final = 3.0
 """How long a driver that listens may take to send its line: one that hangs is not the active one."""
 RETRY_SECONDS: Final = 0.2
-OTHERS_SECONDS: Final = 5.0
-"""Between two tries of the other driver while one is active: it may take over while that one hangs."""
+OTHERS_SECONDS: Final = 1.0
+"""Between two tries of the other driver while one is active: it may take over while that one ends or hangs."""
+TRIES_PER_NAME: Final = 5
+"""Tries with an address before its name is resolved again, which is the load on the name service."""
 KEEPALIVE: Final = ((socket.TCP_KEEPIDLE, 5), (socket.TCP_KEEPINTVL, 2), (socket.TCP_KEEPCNT, 3))
 """A node that is lost sends no end of its connections: they end after these seconds."""
 PIECE_BYTES: Final = 1 << 16
@@ -92,8 +95,11 @@ class ActiveDriver:
 
 def follow(host: str, port: int, active: ActiveDriver) -> None:
     """Watch one driver, forever."""
-    while True:
-        with contextlib.suppress(OSError, ValueError), connect(host, port) as driver:
+    address = host
+    for tries in itertools.count():
+        if tries % TRIES_PER_NAME == 0:
+            address = _resolved(host, port)
+        with contextlib.suppress(OSError, ValueError), connect(address, port) as driver:
             driver.settimeout(LINE_SECONDS)
             activated = int(driver.makefile("rb").readline(LINE_BYTES_MAX))
             driver.settimeout(None)
@@ -104,6 +110,13 @@ def follow(host: str, port: int, active: ActiveDriver) -> None:
             finally:
                 active.down(host)
         active.wait(host)
+
+
+def _resolved(host: str, port: int) -> str:
+    """The address of a host; its name while it has none."""
+    with contextlib.suppress(OSError):
+        return str(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][4][0])
+    return host
 
 
 def connect(host: str, port: int) -> socket.socket:
