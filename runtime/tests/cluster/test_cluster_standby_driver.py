@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from pathlib import Path
@@ -68,9 +69,10 @@ def kill(world: Pods, slot: int) -> None:
     directory = str(world.folder / f"driver-{slot}")
     for line in world.left():
         number = int(line.split()[0])
-        variables = Path(f"/proc/{number}/environ").read_bytes().split(b"\0")
-        if f"BINSHIFT_HOST={HOSTS[slot]}".encode() in variables or directory in line:
-            os.kill(number, signal.SIGKILL)
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended with its parent
+            variables = Path(f"/proc/{number}/environ").read_bytes().split(b"\0")
+            if f"BINSHIFT_HOST={HOSTS[slot]}".encode() in variables or directory in line:
+                os.kill(number, signal.SIGKILL)
 
 
 def grows(world: Pods, slot: int) -> int:
