@@ -102,8 +102,7 @@ class Observer:
         dataflow = with_secrets_hash(dataflow, keys, self.kube, memo)
         dataflow, restore_problem = with_restore_location(self.kube, dataflow)
         manifests, errors = self._render(dataflow, keys_hash)
-        read = (each for each in Child if each is not Child.KEYS and each not in unused(dataflow))
-        live: dict[Child, Object | None] = {each: self._child(key, each) for each in read}
+        live = {each: self._child(key, each) for each in Child if each not in (Child.KEYS, *unused(dataflow))}
         children = {Child.KEYS: secret_state} | {
             child: compare(found, manifests.get(child), key, memo.applied.get(child), now)
             for child, found in live.items()
@@ -112,7 +111,6 @@ class Observer:
         pods = self._pods(key, now)
         certificate_problem, access = observe_access(self.kube, dataflow, keys, pods)
         found = self._drivers(dataflow, access, pods, memo, now)
-        credentials, account = dataflow.checkpoint.credentials_secret, dataflow.service_account
         claim, claim_kind = observe_claim(self.kube, dataflow)
         state = ObservedState(
             now=now,
@@ -124,8 +122,8 @@ class Observer:
             reports=found.reports,
             claim=claim,
             claim_kind=claim_kind,
-            credentials_missing=None if self._exists("Secret", key, credentials) else credentials,
-            account_missing=None if self._exists("ServiceAccount", key, account) else account,
+            credentials_missing=self._missing("Secret", key, dataflow.checkpoint.credentials_secret),
+            account_missing=self._missing("ServiceAccount", key, dataflow.service_account),
             certificate_problem=certificate_problem,
             restore_problem=restore_problem,
             refusals=memo.refusals,
@@ -192,9 +190,9 @@ class Observer:
     def _child(self, key: DataflowKey, child: Child) -> Object | None:
         return self.kube.get(child.kind, key.namespace, key.child(child))
 
-    def _exists(self, kind: str, key: DataflowKey, name: str | None) -> bool:
-        """Whether an object exists; True if none is named."""
-        return name is None or self.kube.get(kind, key.namespace, name) is not None
+    def _missing(self, kind: str, key: DataflowKey, name: str | None) -> str | None:
+        """The name of an object that does not exist; None if it does, or none is named."""
+        return None if name is None or self.kube.get(kind, key.namespace, name) is not None else name
 
     def _missing_pods(
         self,

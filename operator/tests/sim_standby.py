@@ -64,7 +64,7 @@ class StandbyCluster(SimCluster):
         return self
 
     def made(self, uid: str, keys: str) -> Query:
-        """The process in a new driver's pod; it waits if its template says so."""
+        """The process in a new driver's pod; it waits if its template has that variable."""
         (pod,) = (each for each in self.pods("driver") if each["metadata"]["uid"] == uid)
         variables = {each["name"] for each in pod["spec"]["containers"][0]["env"]}
         kind = StandbyQuery if "BINSHIFT_STANDBY" in variables else Query

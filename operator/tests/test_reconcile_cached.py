@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sim_cluster import NAME, NS, RESYNC_SECONDS, SimCluster
-from sim_limits import LIMITS
 from test_status_degraded import condition, start_cluster
 from test_stopping_finished import ended
 
@@ -167,7 +166,7 @@ def test_problem_that_a_user_can_fix_is_not_cached() -> None:
 def test_no_resync_no_memory() -> None:
     """If the resync interval is shorter than that of a settled dataflow, everything is read every time."""
     cluster = settle(start_cluster())
-    cluster.reconciler.resync_seconds = LIMITS.rest_seconds
+    cluster.reconciler.resync_seconds = cluster.reconciler.timeouts.rest_seconds
     assert len(requests_of_next_reconciliation(cluster)) > 10
 
 

@@ -115,7 +115,7 @@ def _may_be_active(situation: Situation, pod: Pod) -> bool:
 
 
 def _is_given_up(situation: Situation, pod: Pod) -> bool:
-    """Whether to go on without a driver that may be active."""
+    """Whether the stream continues without a driver that may be active."""
     report = _report(situation, pod)
     if pod.deleting_since is not None:
         return True
