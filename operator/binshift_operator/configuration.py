@@ -11,7 +11,7 @@
 | ``BINSHIFT_HTTP_PORT`` | port of health and metrics | 8080 |
 | ``BINSHIFT_WORKERS`` | dataflows reconciled concurrently | 16 |
 | ``BINSHIFT_RESYNC_SECONDS`` | between two listings of all dataflows; also the maximum age of a cached observation | 60 |
-| ``BINSHIFT_CONTROL_ADDRESS`` | URL of a driver's control API, with ``{ip}``, ``{pod}``, ``{service}``, ``{namespace}`` | the pod's IP |
+| ``BINSHIFT_CONTROL_ADDRESS`` | URL of a driver's control API, with ``{ip}`` (required for a standby driver), ``{pod}``, ``{service}``, ``{namespace}`` | the pod's IP |
 | ``BINSHIFT_POD_SECURITY_CONTEXT`` | user and groups of dataflows' pods that name none, as JSON | 10001 |
 | ``BINSHIFT_LOG_LEVEL`` | debug, info, warning or error | info |
 | ``BINSHIFT_<LIMIT>`` | each of `model.situation.Timeouts`, such as ``BINSHIFT_REGISTRATION_WAIT_SECONDS`` | see there |
