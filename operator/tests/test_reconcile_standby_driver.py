@@ -107,6 +107,17 @@ def test_a_driver_on_a_lost_node_is_replaced_after_its_silence() -> None:
     assert (actives(cluster), cluster.driver(0).state) == ([1], "Standby")
 
 
+def test_the_pod_on_a_lost_node_is_deleted_by_force() -> None:
+    """The pod on a node that is gone does not end; after its grace period it is deleted by force, and comes back as the standby."""
+    cluster = start_cluster()
+    old = cluster.uid(0)
+    cluster.lost.add(old)
+    runs_until(cluster, 1, 10)
+    assert cluster.uid(0) == old
+    cluster.run(90)
+    assert (actives(cluster), cluster.driver(0).state, cluster.uid(0) != old) == ([1], "Standby", True)
+
+
 def test_a_short_silence_changes_nothing() -> None:
     """A driver that answers again within a moment stays the active one."""
     cluster = start_cluster()
