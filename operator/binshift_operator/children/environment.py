@@ -52,7 +52,7 @@ def driver_env(dataflow: Dataflow) -> list[Variable]:
         "BINSHIFT_CHECKPOINT": checkpoint_directory(dataflow),
         "BINSHIFT_OWNER": key.uid,
         "BINSHIFT_STOP_SECONDS": str(grace_seconds(dataflow, "driver") - ENDING_SECONDS),
-        **({"BINSHIFT_STANDBY": "true"} if has_standby(dataflow) else {}),
+        **_standby(dataflow),
         **({"BINSHIFT_SPARK_UI": "true"} if dataflow.section("driver").get("sparkUI") else {}),
         **({TLS_VARIABLE: TLS_DIRECTORY} if dataflow.tls_secret else {}),
     }
@@ -62,7 +62,7 @@ def driver_env(dataflow: Dataflow) -> list[Variable]:
 def master_env(dataflow: Dataflow) -> list[Variable]:
     """Of the container that runs Spark's master; without the user's variables."""
     common = _common(dataflow.key, dataflow.key.driver)
-    return _variables({**common, "SPARK_DAEMON_MEMORY": master_memory(dataflow)})
+    return _variables({**common, **_standby(dataflow), "SPARK_DAEMON_MEMORY": master_memory(dataflow)})
 
 
 def worker_env(dataflow: Dataflow) -> list[Variable]:
@@ -80,6 +80,10 @@ def worker_env(dataflow: Dataflow) -> list[Variable]:
         "SPARK_LOCAL_DIRS": f"{STATE_DIRECTORY}/spark",
     }
     return _variables(ours, _given(dataflow, "application"), _given(dataflow, "executor"))
+
+
+def _standby(dataflow: Dataflow) -> Mapping[str, str]:
+    return {"BINSHIFT_STANDBY": "true"} if has_standby(dataflow) else {}
 
 
 def _drivers(dataflow: Dataflow) -> Mapping[str, str]:

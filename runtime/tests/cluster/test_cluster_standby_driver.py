@@ -21,14 +21,19 @@ def start_driver(world: Pods, slot: int, **more: str) -> None:
     """Start a driver's pod: its master, and its program, which parks."""
     host, status = HOSTS[slot], str(free_ports()[0])
     master = f"spark://{host}:{world.ports['MASTER']}"
-    own = {"BINSHIFT_BIND": host, "BINSHIFT_MASTER": master, "BINSHIFT_MASTER_STATUS_PORT": status, **more}
+    own = {
+        "BINSHIFT_BIND": host,
+        "BINSHIFT_MASTER": master,
+        "BINSHIFT_MASTER_STATUS_PORT": status,
+        "BINSHIFT_STANDBY": "true",
+        **more,
+    }
     world.start(f"master-{slot}", "master", host, **own)
     ours = {
         "BINSHIFT_TOKEN": "admin-token-of-pods",
         "BINSHIFT_DRAIN_TOKEN": DRAIN,
         "BINSHIFT_CHECKPOINT": str(world.folder / "checkpoint"),
         "BINSHIFT_OWNER": "uid-1",
-        "BINSHIFT_STANDBY": "true",
         "BINSHIFT_TERMINATION_LOG": str(world.folder / "termination"),
     }
     world.start(f"driver-{slot}", "driver", host, str(PROGRAM), str(world.folder / "failing"), **ours, **own)
@@ -100,6 +105,11 @@ def test_a_standby_takes_over(tmp_path: Path) -> None:
         after = world.awaited(lambda got: got["epoch"] > before, lambda: seen(world, 1))
         assert after["workers"] == [0, 1]
         grows(world, 1)
-        start_driver(world, 0)
+        start_driver(world, 0)  # with the files of its master, as after a restart of containers
         awaited(world, 0, state="Standby", active=False)
-        grows(world, 1)
+        before = grows(world, 1)
+
+        kill(world, 1)
+        world.ask("POST", "/v1/activate", host=HOSTS[0])
+        after = world.awaited(lambda got: got["epoch"] > before, lambda: seen(world, 0))
+        assert after["failures"] == 0

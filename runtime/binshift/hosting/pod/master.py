@@ -1,19 +1,25 @@
 """Spark's master in a driver pod: ``python -m binshift.hosting.pod.master``.
 
-It keeps what it knows in files, as a driver never registers again with a master that has lost its memory.
+It keeps what it knows in files, as a driver never registers again with a master that has lost its memory. Of two drivers, only the master of the
+active one needs them. That of the other one deletes them: it would call the workers that it knows, and they would leave the active driver for it.
 
 | variable | meaning | default |
 |---|---|---|
 | ``BINSHIFT_HOST`` | this pod's name | |
 | ``BINSHIFT_DIRECTORY`` | writable folder | /var/lib/binshift |
-| ``BINSHIFT_MASTER_PORT``, ``BINSHIFT_MASTER_STATUS_PORT`` | ports | `binshift.ports` |
+| ``BINSHIFT_STANDBY`` | ``true``: one of two drivers | ``false`` |
+| ``BINSHIFT_BIND`` | address on which the driver listens | all |
+| ``BINSHIFT_MASTER_PORT``, ``BINSHIFT_MASTER_STATUS_PORT``, ``BINSHIFT_ACTIVE_PORT`` | ports | `binshift.ports` |
 | ``SPARK_DAEMON_MEMORY`` | heap | 128m |
 | ``SPARK_CONF_DIR``, ``_SPARK_AUTH_SECRET`` | Spark's own | |
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
+import socket
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,6 +31,7 @@ from binshift.hosting.pod.settings import DIRECTORY, needed
 from binshift.ports import Ports
 
 MAIN: Final = "org.apache.spark.deploy.master.Master"
+CONNECT_SECONDS: Final = 1.0
 
 
 def arguments(environment: Mapping[str, str]) -> list[str]:
@@ -50,12 +57,22 @@ def java_options(directory: Path) -> str:
     )
 
 
+def has_active_driver(environment: Mapping[str, str]) -> bool:
+    """Whether the driver in this pod is the active one of two (`binshift.hosting.pod.activation`)."""
+    address = environment.get("BINSHIFT_BIND") or "localhost", Ports.from_environment(environment).active
+    with contextlib.suppress(OSError), socket.create_connection(address, CONNECT_SECONDS):
+        return True
+    return False
+
+
 def main(environment: Mapping[str, str]) -> int:
     """Become the master; returns only if that cannot be."""
     configure_logging()
     try:
         wanted = arguments(environment)
         directory = Path(environment.get("BINSHIFT_DIRECTORY") or DIRECTORY) / "master"
+        if environment.get("BINSHIFT_STANDBY") == "true" and not has_active_driver(environment):
+            shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(parents=True, exist_ok=True)
         host = environment["BINSHIFT_HOST"]
         exec_daemon(MAIN, wanted, daemon_environment(environment, host, java_options(directory)), host)
