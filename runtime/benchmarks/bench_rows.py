@@ -20,7 +20,7 @@ from openloop import percentile
 
 def _target(batch: int, bound: float) -> Target:
     def of(row: Row) -> bool:
-        return row["system"] == "binshift" and row["batch"] == batch
+        return bool(row["system"] == "binshift" and row["batch"] == batch)
 
     return Target(f"distinct keys a second, batches of {batch:,}", "rows_per_s", bound, at_least=True, of=of)
 

@@ -27,7 +27,7 @@ NAME = "0.processor"
     ],
 )
 def test_a_processor_has_its_modes_and_variables(time: str, spark: str, timers: list[str]) -> None:
-    """Without those that it has deleted, and with the timers of its time mode."""
+    """Without deleted ones, and with the timers of its time mode."""
     histories = (
         History(1, "sum", Kind.VALUE, VALUES, expires=True),
         History(2, "seen", Kind.MAP, VALUES, KEYS),
