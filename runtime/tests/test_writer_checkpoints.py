@@ -110,3 +110,14 @@ def test_a_checkpoint_on_s3_needs_a_file_system(spark: SparkSession) -> None:
     """Spark has none by default; the message has the instructions, before anything is written."""
     with pytest.raises(InvalidSettings, match=r"s3a://bucket/clicks.*scripts/s3-jars.sh"):
         check_file_system(spark, check_location("s3://bucket/clicks"))
+
+
+def test_files_are_not_written_where_spark_does_not_read_them(
+    counts: DataFrame, started: Started, tmp_path: Path
+) -> None:
+    """A directory with the log of Spark's own file sink, as that of a query whose state is adopted, is refused."""
+    (tmp_path / "out" / "_spark_metadata").mkdir(parents=True)
+    writer = written(counts).format("parquet").outputMode("update").option(CHECKPOINT, str(tmp_path / "log"))
+    with pytest.raises(InvalidQuery, match="Spark's file sink has written to"):
+        writer.start(str(tmp_path / "out"))
+    assert started == []

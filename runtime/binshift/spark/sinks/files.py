@@ -30,6 +30,7 @@ from binshift.spark.sinks.manifest import written
 FILE_FORMATS = ("avro", "csv", "json", "orc", "parquet", "text", "xml")
 EPOCH_PREFIX: Final = "epoch="
 STAGED_PREFIX: Final = "_staged-"
+SPARK_LOG: Final = "_spark_metadata"
 Choose = Callable[[str, str], Iterator[Output]]
 """Given the directory and a staged folder in it: the folder whose files are the epoch's result, best first; see `outputs.choose`."""
 
@@ -142,12 +143,18 @@ class FileSink:
 
 
 def refuse_old_output(spark: SparkSession, path: str, checkpoint: str) -> None:
-    """Prevent a new query, whose epochs begin at 0, from overwriting the epochs of an older one.
+    """Prevent a new query, whose epochs begin at 0, from overwriting the epochs of an older one, and any from writing what Spark does not read.
 
     Raises:
-        InvalidQuery: ``path`` has epochs, but the checkpoint is new.
+        InvalidQuery: ``path`` has epochs, but the checkpoint is new; or Spark's own file sink has written there.
     """
-    epochs = open_folders(spark, path).names(f"{EPOCH_PREFIX}*")
+    folders = open_folders(spark, path)
+    if folders.names(SPARK_LOG):
+        raise InvalidQuery(
+            f"Spark's file sink has written to {path}: its log, {SPARK_LOG}, hides all other files from Spark's readers, and so the new "
+            "results. Choose another directory"
+        )
+    epochs = folders.names(f"{EPOCH_PREFIX}*")
     if epochs and not open_folders(spark, checkpoint.rstrip("/")).names("*"):
         raise InvalidQuery(
             f"{path} holds {len(epochs)} epochs of another query, which this new one would overwrite: choose another "
