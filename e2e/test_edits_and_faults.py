@@ -17,8 +17,8 @@ from stage import Stage
 from story import Story
 
 NEXT = ROOT / "e2e" / "workloads" / "next"
-SMALL_STEPS = {"batchSize": 16}
-"""So that a migration takes a while, and can be met in its middle."""
+SMALL_STEPS = {"batchSize": 4}
+"""A migration takes many epochs, so that something can happen in the middle of it."""
 
 
 @pytest.fixture(scope="module")
