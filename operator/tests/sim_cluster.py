@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from crd_cases import BASE
 from prometheus_client.registry import CollectorRegistry
@@ -69,7 +69,7 @@ class SimCluster:
         self.heard = self.now
         self.restart_operator()
 
-    def fork(self) -> SimCluster:
+    def fork(self) -> Self:
         """Another cluster in the same state, with an operator of its own."""
         parts = (self.server.objects, self.server.version, self.log, self.queries, self.secrets, self.now)
         other, copies = type(self)(), copy.deepcopy(parts)

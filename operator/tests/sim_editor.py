@@ -9,7 +9,8 @@ from typing import Any
 
 from crd_cases import BASE
 from sim_admission import admitted
-from sim_cluster import NAME, NS, SDF, SimCluster
+from sim_cluster import NAME, NS, SDF
+from sim_standby import StandbyCluster
 from spec_edits import Edit
 
 from binshift_operator.children.comparison import ANNOTATION_APPLIED
@@ -50,9 +51,9 @@ class Editor:
         refused: how many edits were.
     """
 
-    def __init__(self, spec: Mapping[str, Any], cluster: SimCluster | None = None) -> None:
+    def __init__(self, spec: Mapping[str, Any], cluster: StandbyCluster | None = None) -> None:
         self.refused = 0
-        self.cluster = SimCluster() if cluster is None else cluster
+        self.cluster = StandbyCluster() if cluster is None else cluster
         if cluster is None:
             claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": NAME, "namespace": NS}}
             self.cluster.server.put("PersistentVolumeClaim", {**claim, "spec": {"accessModes": ["ReadWriteMany"]}})
