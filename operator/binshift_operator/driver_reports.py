@@ -37,7 +37,6 @@ def ask_drivers(
     """The clients of the drivers' control APIs, and their responses or the reasons for which there are none."""
     if access is None or not drivers:
         return Drivers(DriverReport(None, NO_TOKEN if access is None else NO_POD))
-    pause = STANDBY_BACKOFF_SECONDS if several else CONTROL_BACKOFF_SECONDS
     clients, reports = dict[str, DriverClient](), dict[str, DriverReport]()
     for pod in drivers:
         client = caller.client_at(key, access, pod)
@@ -45,20 +44,21 @@ def ask_drivers(
             reports[pod.uid] = _with_silence(report(client), pod, memo, now)
         else:
             clients[pod.uid] = client
-            reports[pod.uid] = ask(client, pod, memo, now, pause)
+            reports[pod.uid] = ask(client, pod, memo, now, several=several)
     memo.forget_drivers_except(reports)
     chosen = choose_driver(drivers, reports)
     uid = "" if chosen is None else chosen.uid
     return Drivers(reports.get(uid, SILENT), clients.get(uid), clients, reports if several else {})
 
 
-def ask(client: DriverClient, driver: Pod, memo: Memo, now: float, pause: float) -> DriverReport:
-    """The response of one control API, or the reason for which there is none; ``pause``: seconds without a request after a timeout."""
+def ask(client: DriverClient, driver: Pod, memo: Memo, now: float, *, several: bool) -> DriverReport:
+    """The response of one control API, or the reason for which there is none. After a timeout there is no request for a while."""
     backoff = memo.control_backoff.get(driver.uid)
     if backoff is not None and now < backoff.until:
         return _with_silence(DriverReport(None, backoff.error, timed_out=True), driver, memo, now)
     found = report(client)
     if found.timed_out:
+        pause = STANDBY_BACKOFF_SECONDS if several else CONTROL_BACKOFF_SECONDS
         memo.control_backoff[driver.uid] = ControlBackoff(found.error, now + pause)
     return _with_silence(found, driver, memo, now)
 

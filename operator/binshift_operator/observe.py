@@ -29,11 +29,7 @@ from binshift_operator.driver_client import DriverClient
 from binshift_operator.driver_reports import Drivers, ask, ask_drivers
 from binshift_operator.driver_tls import Access, observe_access
 from binshift_operator.kube import Kube, Object
-from binshift_operator.memo import (
-    CONTROL_BACKOFF_SECONDS,
-    CachedObservation,
-    Memo,
-)
+from binshift_operator.memo import CachedObservation, Memo
 from binshift_operator.model.drivers import has_standby
 from binshift_operator.model.names import LABEL_UID, Child, DataflowKey
 from binshift_operator.model.node_taints import Taints
@@ -160,7 +156,10 @@ class Observer:
         now, driver = self.clock(), last.state.driver
         if last.driver_client is None or driver is None:
             return last
-        found, reports = ask(last.driver_client, driver, memo, now, CONTROL_BACKOFF_SECONDS), last.state.reports
+        found, reports = (
+            ask(last.driver_client, driver, memo, now, several=bool(last.state.reports)),
+            last.state.reports,
+        )
         reports = {**reports, driver.uid: found} if reports else reports
         state = replace(last.state, now=now, runtime=found.runtime, unreachable=found.error, reports=reports)
         return replace(last, state=state, complete=False)
@@ -168,9 +167,10 @@ class Observer:
     def _drivers(
         self, dataflow: Dataflow, access: Access | None, pods: tuple[Pod, ...], memo: Memo, now: float
     ) -> Drivers:
-        drivers, several = tuple(pod for pod in pods if pod.is_driver), has_standby(dataflow)
+        drivers = tuple(pod for pod in pods if pod.is_driver)
+        several = has_standby(dataflow) or len(drivers) > 1
         caller = DriverAccess(self.kube, self.address, self.connect)
-        return ask_drivers(caller, dataflow.key, access, drivers, memo, now, several=several or len(drivers) > 1)
+        return ask_drivers(caller, dataflow.key, access, drivers, memo, now, several=several)
 
     def _render(
         self, dataflow: Dataflow, keys_hash: str | None

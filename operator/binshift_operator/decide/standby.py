@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from binshift_operator.model.actions import Action, Activate, DeletePod, Step
-from binshift_operator.model.drivers import SILENT, DriverReport, has_standby
+from binshift_operator.model.drivers import has_standby
 from binshift_operator.model.observed_runtime import RunState
 from binshift_operator.model.pods import Pod
 from binshift_operator.model.reasons import ProgressingReason
@@ -58,20 +58,16 @@ def _waiting(step: Step, message: str, actions: tuple[Action, ...] = ()) -> Step
     )
 
 
-def _report(situation: Situation, pod: Pod) -> DriverReport:
-    return situation.observed.reports.get(pod.uid, SILENT)
-
-
 def _active(situation: Situation) -> Pod | None:
     """The pod of the driver that is known to be active."""
     driver = situation.observed.driver
-    return driver if driver is not None and _report(situation, driver).is_active else None
+    return driver if driver is not None and situation.observed.report_of(driver).is_active else None
 
 
 def _delete_fenced(situation: Situation, active: Pod) -> tuple[Action, ...]:
     """Delete a driver from which the active one has taken the checkpoint: its pod comes back as the standby."""
     why = f"pod {active.name} has taken over from it"
-    reports = ((pod, _report(situation, pod)) for pod in situation.observed.drivers if pod is not active)
+    reports = ((pod, situation.observed.report_of(pod)) for pod in situation.observed.drivers if pod is not active)
     return tuple(
         DeletePod(pod.name, pod.uid, why)
         for pod, report in reports
@@ -81,7 +77,7 @@ def _delete_fenced(situation: Situation, active: Pod) -> tuple[Action, ...]:
 
 def _may_finish(situation: Situation, active: Pod) -> bool:
     """Whether a driver whose pod is being deleted is still to finish its epoch."""
-    runtime, since = _report(situation, active).runtime, active.deleting_since or 0.0
+    runtime, since = situation.observed.report_of(active).runtime, active.deleting_since or 0.0
     runs = runtime is not None and runtime.state is RunState.RUNNING
     return runs and situation.observed.now - since <= situation.timeouts.take_over_seconds
 
@@ -91,23 +87,22 @@ def _successor(situation: Situation) -> Pod | None:
     last = situation.before.driver
 
     def rank(pod: Pod) -> tuple[bool, int, bool, int]:
-        runtime = _report(situation, pod).runtime
-        waits = runtime is not None and runtime.state is RunState.STANDBY
-        failures = 0 if runtime is None else runtime.failures
-        return not waits, failures, last is not None and last.active_uid == pod.uid, pod.slot
+        report = situation.observed.report_of(pod)
+        failures = 0 if report.runtime is None else report.runtime.failures
+        return not report.waits, failures, last is not None and last.active_uid == pod.uid, pod.slot
 
     found = (pod for pod in situation.observed.drivers if pod.deleting_since is None and _can_follow(situation, pod))
     return min(found, key=rank, default=None)
 
 
 def _can_follow(situation: Situation, pod: Pod) -> bool:
-    report = _report(situation, pod)
+    report = situation.observed.report_of(pod)
     return report.is_standby and report.runtime is not None and report.runtime.state not in ENDED
 
 
 def _may_be_active(situation: Situation, pod: Pod) -> bool:
     """Whether a driver may be active although that is not known. One that is only starting is not: it waits for its activation."""
-    report, recorded = _report(situation, pod), situation.before.driver
+    report, recorded = situation.observed.report_of(pod), situation.before.driver
     if report.is_standby:
         return False
     known = recorded is not None and recorded.active_uid == pod.uid
@@ -116,7 +111,7 @@ def _may_be_active(situation: Situation, pod: Pod) -> bool:
 
 def _is_given_up(situation: Situation, pod: Pod) -> bool:
     """Whether the stream continues without a driver that may be active."""
-    report = _report(situation, pod)
+    report = situation.observed.report_of(pod)
     if pod.deleting_since is not None:
         return True
     if report.is_active:
@@ -136,7 +131,7 @@ def _why(situation: Situation, successor: Pod) -> str:
         return f"pod {last.active} is gone"
     if pod.deleting_since is not None:
         return f"pod {pod.name} is being deleted"
-    if _report(situation, pod).is_standby:
+    if situation.observed.report_of(pod).is_standby:
         return f"the process in pod {pod.name} has ended"
     ready = "is not ready" if not pod.ready else "is ready"
     return f"pod {pod.name} {ready} and does not answer{pod.message and ': '}{pod.message}"

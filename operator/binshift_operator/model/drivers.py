@@ -42,6 +42,11 @@ class DriverReport:
         return self.runtime is not None and self.runtime.active is False
 
     @property
+    def waits(self) -> bool:
+        """Whether its program has been loaded, and waits for the activation."""
+        return self.is_standby and self.runtime is not None and self.runtime.state is RunState.STANDBY
+
+    @property
     def is_fenced(self) -> bool:
         """Whether another driver has taken the checkpoint from it."""
         return self.runtime is not None and self.runtime.state is RunState.FENCED

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from binshift_operator.model.drivers import DriverReport, choose_driver
+from binshift_operator.model.drivers import SILENT, DriverReport, choose_driver
 from binshift_operator.model.names import Child
 from binshift_operator.model.observed_runtime import ObservedRuntime, RunState
 from binshift_operator.model.pods import Pod
@@ -126,6 +126,10 @@ class ObservedState:
     def drivers(self) -> tuple[Pod, ...]:
         """The drivers' pods: one, or two with a standby."""
         return tuple(pod for pod in self.pods if pod.is_driver)
+
+    def report_of(self, pod: Pod) -> DriverReport:
+        """What the driver in a pod answers, if there can be several."""
+        return self.reports.get(pod.uid, SILENT)
 
     @property
     def has_live_driver(self) -> bool:

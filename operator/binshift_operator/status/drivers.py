@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from binshift_operator.model.driver_status import DriverStatus
-from binshift_operator.model.drivers import SILENT
-from binshift_operator.model.observed_runtime import RunState
 from binshift_operator.model.situation import Situation
 
 
@@ -15,12 +13,9 @@ def driver_status(situation: Situation) -> DriverStatus | None:
     observed, last = situation.observed, situation.before.driver or DriverStatus()
     if not observed.reports:
         return None
-    standby = ""
-    for pod in observed.drivers:
-        report = observed.reports.get(pod.uid, SILENT)
-        waits = report.runtime is not None and report.runtime.state is RunState.STANDBY and report.is_standby
-        standby = pod.name if waits and pod.deleting_since is None else standby
+    waiting = [pod.name for pod in observed.drivers if observed.report_of(pod).waits and pod.deleting_since is None]
+    standby = waiting[-1] if waiting else ""
     driver = observed.driver
-    if driver is not None and observed.reports.get(driver.uid, SILENT).is_active:
+    if driver is not None and observed.report_of(driver).is_active:
         return DriverStatus(driver.name, driver.uid, standby)
     return replace(last, standby=standby)
