@@ -8,19 +8,25 @@ from typing import Final
 
 from binshift.log.records.formats import OperatorFormat
 from binshift.log.records.schemas import SchemasFile
+from binshift.operators.processor.operator import TimeMode
 from binshift.operators.processor.variables import Kind
 from binshift.state.variables import histories_of
 
-KINDS: Final = {Kind.VALUE: "ValueState", Kind.LIST: "ListState", Kind.MAP: "MapState"}
+KIND_NAMES: Final = {Kind.VALUE: "ValueState", Kind.LIST: "ListState", Kind.MAP: "MapState"}
 """Spark's names of what a variable holds."""
 
-NO_TIME: Final = "None"
-"""As Spark's errors name the time mode without timers; its plans and its metadata name it NoTime."""
-
-TIMERS: Final = {"EventTime": "$eventTimers_keyToTimestamp", "ProcessingTime": "$procTimers_keyToTimestamp"}
+TIMERS: Final = {
+    TimeMode.EVENT: "$eventTimers_keyToTimestamp",
+    TimeMode.PROCESSING: "$procTimers_keyToTimestamp",
+}
 """Spark's names of the variable with the registered timers."""
 
 _MODES: Final = re.compile(r"(\w+) mode; (\w+) time")
+
+
+def modes_text(output: str, time: TimeMode) -> str:
+    """The description of an operator that runs a processor, from which `operator_properties` has its modes."""
+    return f"{output} mode; {time.value} time"
 
 
 def operator_properties(operator: OperatorFormat, schemas: SchemasFile) -> str:
@@ -32,13 +38,14 @@ def operator_properties(operator: OperatorFormat, schemas: SchemasFile) -> str:
     found = _MODES.fullmatch(operator.description)
     if found is None:
         return operator.description
-    output, time = found.groups()
+    output, time = found[1], TimeMode(found[2])
     histories = (each for own in schemas.operators if own.name == operator.name for each in histories_of(own))
-    variables = [_variable(each.name, KINDS[each.kind], ttl=each.expires) for each in histories if not each.deleted]
+    variables = [
+        _variable(each.name, KIND_NAMES[each.kind], ttl=each.expires) for each in histories if not each.deleted
+    ]
     if time in TIMERS:
         variables.append(_variable(TIMERS[time], "TimerState", ttl=False))
-    mode = "NoTime" if time == NO_TIME else time
-    return json.dumps({"timeMode": mode, "outputMode": output, "stateVariables": variables})
+    return json.dumps({"timeMode": time.in_plans, "outputMode": output, "stateVariables": variables})
 
 
 def _variable(name: str, kind: str, *, ttl: bool) -> dict[str, object]:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Final
 
 from binshift.control.server import bind
+from binshift.hosting.pod.relay import shut
 
 CLIENTS_MAX: Final = 4096
 """Two connections of each executor, and room; more are closed at once."""
@@ -64,11 +65,11 @@ class Activation:
     def close(self) -> None:
         """Free the port, and end the connections."""
         if self._reserved is not None:
-            _shut(self._reserved)  # otherwise `accept` would keep it
+            shut(self._reserved)  # otherwise `accept` would keep it
             self._reserved.close()
         with self._lock:
             for client in self._clients:
-                _shut(client)
+                shut(client)
 
     def _serve(self, listener: socket.socket, line: bytes) -> None:
         with contextlib.suppress(OSError):
@@ -91,11 +92,6 @@ class Activation:
         with self._lock:
             self._clients.discard(client)
         client.close()
-
-
-def _shut(connection: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        connection.shutdown(socket.SHUT_RDWR)
 
 
 def _reserve(host: str, port: int) -> socket.socket:

@@ -67,7 +67,7 @@ class ActiveDriver:
         now = self._host()
         for link, host in self._links.items():
             if host != now:
-                _shut(link)
+                shut(link)
         self._changed.notify_all()
 
     def wait(self, host: str) -> None:
@@ -166,11 +166,12 @@ def _copy(source: socket.socket, target: socket.socket) -> None:
     with contextlib.suppress(OSError):
         while piece := source.recv(PIECE_BYTES):
             target.sendall(piece)
-    _shut(source)
-    _shut(target)
+    shut(source)
+    shut(target)
 
 
-def _shut(link: socket.socket) -> None:
+def shut(link: socket.socket) -> None:
+    """End a connection in both directions, or wake up who accepts on it; no effect if it has ended."""
     with contextlib.suppress(OSError):
         link.shutdown(socket.SHUT_RDWR)
 

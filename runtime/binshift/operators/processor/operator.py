@@ -65,6 +65,11 @@ class TimeMode(enum.Enum):
     PROCESSING = "ProcessingTime"
     EVENT = "EventTime"
 
+    @property
+    def in_plans(self) -> str:
+        """The name in Spark's plans and metadata."""
+        return "NoTime" if self is TimeMode.NONE else self.value
+
 
 @dataclass(frozen=True)
 class StatefulProcessing:

@@ -24,11 +24,10 @@ from binshift.operators.processor.adopting import (
 from binshift.operators.processor.operator import KEY_PREFIX
 from binshift.operators.processor.variables import Kind, Variable
 from binshift.operators.stored import TTL
-from binshift.spark.adoption.reading import LIST, MAP, VALUE, SparkState, SparkVariable, check_types, numbered_struct
+from binshift.spark.adoption.reading import KINDS, SparkState, SparkVariable, check_types, numbered_struct
 from binshift.spark.plan.routing_columns import bin_of
 from binshift.spark.stages.processors import TIME_MODES, ProcessorStage
 
-KINDS = {VALUE: Kind.VALUE, LIST: Kind.LIST, MAP: Kind.MAP}
 COLUMNS = {Kind.VALUE: "value", Kind.LIST: "list_value", Kind.MAP: "user_map_value"}
 USER_KEY = "user_map_key"
 TIME = "expiration_timestamp_ms"

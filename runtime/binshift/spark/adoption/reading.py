@@ -13,19 +13,18 @@ from pyspark.sql.types import StructField, StructType
 
 from binshift.errors import Unsupported
 from binshift.model import Epoch
+from binshift.operators.processor.operator import TimeMode
+from binshift.operators.processor.variables import Kind
+from binshift.state.options import PROCESSORS
+from binshift.state.properties import KIND_NAMES
 
 DEFAULT = "default"
 """Spark's store of operators that have one."""
 
-PROCESSORS = "transformWithState"
-"""How Spark's names of operators that run processors begin."""
+KINDS = {name: kind for kind, name in KIND_NAMES.items()}
+"""By Spark's names: what a variable holds."""
 
-
-VALUE, LIST, MAP = KINDS = ("ValueState", "ListState", "MapState")
-"""Spark's names of what a variable holds."""
-
-NO_TIME = "NoTime"
-"""Spark's name of the time mode without timers."""
+NO_TIME = TimeMode.NONE.in_plans
 
 ROCKSDB = "spark.sql.streaming.stateStore.rocksdb."
 READ_ONCE = {f"{ROCKSDB}trackTotalNumberOfRows": "false", f"{ROCKSDB}writeBufferSizeMB": "128"}
@@ -135,7 +134,7 @@ def _processor(
             each["ttlEnabled"],
             reader()
             .option("stateVarName", each["stateName"])
-            .option("flattenCollectionTypes", each["stateVariableType"] != LIST)
+            .option("flattenCollectionTypes", each["stateVariableType"] != KIND_NAMES[Kind.LIST])
             .load(location),
         )
         for each in properties["stateVariables"]

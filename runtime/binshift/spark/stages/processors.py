@@ -41,11 +41,12 @@ from binshift.spark.stages.processor_conf import frame_conf, rules_of
 from binshift.spark.tasks.processor_calls import PickledProcessor
 from binshift.spark.tasks.processor_frames import FrameFormat
 from binshift.spark.tasks.processor_rows import RowFormat
+from binshift.state.properties import modes_text
 
 PANDAS = "transformWithStateInPandasExec"
 ROWS = "transformWithStateInPySparkExec"
 
-TIME_MODES = {"NoTime": TimeMode.NONE, "ProcessingTime": TimeMode.PROCESSING, "EventTime": TimeMode.EVENT}
+TIME_MODES = {mode.in_plans: mode for mode in TimeMode}
 """By their names in plans."""
 
 NO_WATERMARK_MS = 1 << 61
@@ -194,7 +195,7 @@ def compile_processor(
         (keys_at, initial_at),
         output,
         bins,
-        f"{node.outputMode()} mode; {time.value} time",  # keys and variables are compared by their histories
+        modes_text(str(node.outputMode()), time),  # keys and variables are compared by their histories
         expiry,
         pa.schema([field.with_nullable(True) for field in arrow_schema(rows.sparkSession, named)]),
         found,
