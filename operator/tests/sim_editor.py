@@ -9,6 +9,7 @@ from typing import Any
 
 from crd_cases import BASE
 from sim_admission import admitted
+from sim_checks import drivers_of
 from sim_cluster import NAME, NS, SDF
 from sim_standby import StandbyCluster
 from spec_edits import Edit
@@ -119,7 +120,7 @@ class Editor:
         )
 
     def children(self) -> dict[str, Any]:
-        """Everything that was made for it, but for names and secrets that are drawn, and an account that is no longer used."""
+        """Everything that was made for it, but for names and secrets that are drawn, and what is no longer used: an account, a budget."""
         objects = self.cluster.server.objects
         children = {
             f"{kind} {name}": each
@@ -133,6 +134,8 @@ class Editor:
             drawn[secrets] = "SECRETS"
         if self.found["spec"].get("serviceAccountName"):
             children.pop(f"ServiceAccount {NAME}", None)
+        if drivers_of(self.found) == 1:
+            children.pop(f"PodDisruptionBudget {NAME}-driver", None)
         owners = {key: each["metadata"].get("ownerReferences") or () for key, each in children.items()}
         ours = {key: children[key] for key, found in owners.items() if any(owner["uid"] == uid for owner in found)}
         return {key: essence(each, drawn) for key, each in ours.items()}
