@@ -55,7 +55,7 @@ COLUMNS: Mapping[str, Sequence[str]] = {
     "chains": ("case", "engine", "p50_s", "p99_s", "over_one", "plan_ms", "plan_over_one", "compile_s"),
     "operators": ("case", "engine", "epochs", "p50_s", "rows_per_s", "over_spark"),
     "eviction": ("case", "ended", "none_s", "p50_s", "over_none", "us_per_ended"),
-    "joinmove": ("case", "stored", *MOVED, "silent_s", "skipped"),
+    "joinmove": ("case", "stored", "moves", *MOVED, "worst_spike", "silent_s", "skipped"),
     "timers": ("keys", "to", *MOVED, "silent_s", "skipped"),
     "large": ("workers", "bins", "epoch_ms", "round_ms", "move_ms", "record_kib", "manifest_kib", "log_mib", "open_s"),
     "requests": ("workers", "bins", "puts", "gets", "lists", "deletes", "dollars_per_hour"),
