@@ -23,7 +23,7 @@ from tables import text
 from targets import Row, Target, verdicts
 
 from binshift.model import BINS_MAX, Moves, Plan, Worker
-from binshift.planner import target_route
+from binshift.planner import balanced_route
 from binshift.routing import Route
 from binshift.strategies import Strategy, cut
 
@@ -57,7 +57,10 @@ def cases() -> list[Case]:
         Case("grow 999 -> 1000", Route.initial(BINS_MAX, map(Worker, range(WORKERS - 1))), range(WORKERS)),
         Case("shrink 1000 -> 500", even, range(WORKERS // 2)),
         Case("replace all 1000", even, range(WORKERS, 2 * WORKERS)),
-        Case("re-weigh 1000, gamma weights", even, range(WORKERS), chance.gamma(2, 1, BINS_MAX)),
+        Case(
+            "re-weigh 1000, gamma weights", even, range(WORKERS), chance.gamma(2, 1, BINS_MAX) * (1 + even.owners % 2)
+        ),
+        Case("grow 500 -> 1000, uniform weights", half, range(WORKERS), chance.random(BINS_MAX)),
         Case("grow 500 -> 1000, Pareto weights", half, range(WORKERS), chance.pareto(1.2, BINS_MAX)),
         Case("grow 500 -> 1000, Zipf weights", half, range(WORKERS), 1 / np.arange(1, BINS_MAX + 1)),
     ]
@@ -72,7 +75,7 @@ def timed(work: Callable[[], Plan]) -> tuple[float, float, Plan]:
 
 def planned(case: Case, strategy: Strategy, batch_size: int) -> Plan:
     """All of planning, as in the driver."""
-    target = target_route(case.route, list(map(Worker, case.workers)), case.weights)
+    target = balanced_route(case.route, list(map(Worker, case.workers)), case.weights)
     return cut(case.route.moves_to(target.owners), strategy, batch_size, case.weights)
 
 

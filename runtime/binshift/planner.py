@@ -76,12 +76,16 @@ def balanced_route(
 
 def _spread_light(route: Route, workers: Sequence[Worker], weights: Weights) -> IntArray:
     """The owners once the lightest bins are balanced by number; all other bins stay."""
-    order = np.argsort(weights, kind="stable")
-    light = np.zeros(route.bins, dtype=bool)
-    light[order] = np.cumsum(weights[order]) <= LIGHT * weights.sum() / len(workers)
-    if not light.any():
+    ascending = np.sort(weights)
+    number = int(np.searchsorted(np.cumsum(ascending), LIGHT * weights.sum() / len(workers), side="right"))
+    if not number:
         return route.owners
-    return np.where(light, target_route(route, workers, light.astype(np.float64)).owners, route.owners)
+    heaviest = ascending[number - 1]
+    light = weights < heaviest
+    light[np.flatnonzero(weights == heaviest)[: number - np.count_nonzero(light)]] = True
+    owners = route.owners.copy()
+    owners[light] = _owners(Floor(owners[light], _slots(workers), np.ones(number), 0.0))
+    return owners
 
 
 def target_route(
@@ -115,23 +119,31 @@ def target_route(
     >>> grown.owners.tolist()
     [0, 0, 2, 2, 1, 1, 3, 3]
     """
-    floor = _floor(route, workers, weights, slack)
-    floor.shed()
-    floor.place_heavy()
-    floor.deal_light()
-    floor.pull()
-    if math.isfinite(slack):
-        floor.relieve()
-        floor.occupy()
-    owners = floor.slots[floor.seats]
+    owners = _owners(_floor(route, workers, weights, slack))
     return route if np.array_equal(owners, route.owners) else Route(owners, route.version + 1)
 
 
 def _floor(route: Route, workers: Sequence[Worker], weights: npt.NDArray[np.floating] | None, slack: float) -> Floor:
+    return Floor(route.owners, _slots(workers), counted_weights(weights, route.bins), slack)
+
+
+def _slots(workers: Sequence[Worker]) -> IntArray:
     slots = np.unique(np.asarray(workers, dtype=np.int32))
     if not slots.size:
         raise MigrationRefused("the target has no workers: name at least one worker for the bins")
-    return Floor(route, slots, counted_weights(weights, route.bins), slack)
+    return slots
+
+
+def _owners(floor: Floor) -> IntArray:
+    """The owner of each bin after all steps."""
+    floor.shed()
+    floor.place_heavy()
+    floor.deal_light()
+    floor.pull()
+    if math.isfinite(floor.high):
+        floor.relieve()
+        floor.occupy()
+    return floor.slots[floor.seats]
 
 
 def counted_weights(weights: npt.NDArray[np.floating] | None, bins: int) -> Weights:

@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from binshift.model import IntArray
-from binshift.routing import Route
 
 Weights = npt.NDArray[np.float64]
 
@@ -32,11 +31,11 @@ ROUNDING = 1e-9
 class Floor:
     """The plan in progress: ``seats`` has for each bin the index of its worker among the target's, or `NOWHERE`."""
 
-    def __init__(self, route: Route, slots: IntArray, weights: Weights, slack: float) -> None:
-        self.sources = route.owners
+    def __init__(self, owners: IntArray, slots: IntArray, weights: Weights, slack: float) -> None:
+        self.sources = owners
         self.slots = slots
         self.weights = weights
-        self.seats = self._seats_of(route.owners)
+        self.seats = self._seats_of(owners)
         self.loads = self._sums(np.flatnonzero(self.seats != NOWHERE))
         self.average = float(weights.sum()) / slots.size
         self.high = self.average * (1 + slack)
@@ -119,7 +118,7 @@ class Floor:
             self._seat(np.array([chosen]), np.array([taker]))
 
     def relieve(self) -> None:
-        """Let workers above ``high`` give single bins to the least loaded, as long as the giver stays the heavier one.
+        """Let workers above ``high`` give bins to the least loaded, as long as the giver stays the heavier one.
 
         So the lowest load never decreases, and a worker that cannot give now cannot give later: each such worker is above the
         lowest load by at most its lightest bin.
@@ -136,16 +135,29 @@ class Floor:
             bins = bins[self.weights[bins] < gap - ROUNDING]
             if not bins.size or over <= ROUNDING:
                 continue
-            fits = bins[(self.weights[bins] >= over) & (self.weights[bins] <= self.high - self.loads[taker])]
-            chosen = (
-                fits[self.weights[fits].argmin()] if fits.size else bins[abs(self.weights[bins] - gap / 2).argmin()]
-            )
-            self._unseat(np.array([chosen]))
-            self._seat(np.array([chosen]), np.array([taker]))
-            held.moved(int(chosen), taker)
+            chosen = self._relief(bins, over, gap / 2, self.high - self.loads[taker])
+            self._unseat(chosen)
+            self._seat(chosen, np.full(chosen.size, taker))
+            held.moved(chosen, taker)
             for seat in (giver, taker):
                 if self.loads[seat] > self.high + ROUNDING:
                     heapq.heappush(queue, (-float(self.loads[seat]), seat))
+
+    def _relief(self, bins: npt.NDArray[np.int64], over: float, half: float, room: float) -> npt.NDArray[np.int64]:
+        """Which of ``bins`` a worker gives, that is ``over`` above its share and twice ``half`` above the taker, which has ``room``.
+
+        One bin that is enough, or else as many as are not too much, the heaviest first; or else the one that evens the two best.
+        """
+        weights = self.weights[bins]
+        enough = (weights >= over) & (weights <= room)
+        if enough.any():
+            return bins[[np.where(enough, weights, np.inf).argmin()]]
+        order = np.argsort(-weights, kind="stable")
+        bins, weights = bins[order], weights[order]
+        small = weights <= min(over, half)
+        if not small.any():
+            return bins[[abs(weights - half).argmin()]]
+        return bins[small][: max(1, int(np.searchsorted(np.cumsum(weights[small]), min(over, half), side="right")))]
 
     def occupy(self) -> None:
         """Let workers without any bin take the lightest bin of the workers with most bins, as far as one has two."""
@@ -180,7 +192,7 @@ class Floor:
 
 
 class _Held:
-    """The bins of each worker, while single bins change seats."""
+    """The bins of each worker, while some change seats."""
 
     def __init__(self, seats: npt.NDArray[np.int64], workers: int) -> None:
         self._seats = seats
@@ -188,9 +200,9 @@ class _Held:
         self._starts = np.searchsorted(seats[self._order], np.arange(workers + 1))
         self._received: dict[int, list[int]] = {}
 
-    def moved(self, bin: int, seat: int) -> None:
-        """Record the bin's new seat."""
-        self._received.setdefault(seat, []).append(bin)
+    def moved(self, bins: npt.NDArray[np.int64], seat: int) -> None:
+        """Record the bins' new seat."""
+        self._received.setdefault(seat, []).extend(bins.tolist())
 
     def of(self, seat: int) -> npt.NDArray[np.int64]:
         """The current bins of a worker."""

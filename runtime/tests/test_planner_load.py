@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from test_planner import EPSILON, least_moves, loads_of, routes, weight_lists, worker_sets
 
+from binshift import seating
 from binshift.model import Bin, BinSet, Worker
 from binshift.planner import SLACK, TOLERATED, balanced_route, counted_weights, target_route
 from binshift.routing import Route
@@ -45,7 +47,7 @@ def test_what_is_left_alone_is_what_a_plan_would_not_change(
     given_weights = np.array(weights[: route.bins], dtype=np.float64)
     for each in (route, target_route(route, workers, given_weights, slack=slack)):
         planned = target_route(each, workers, given_weights, slack=slack)
-        floor = Floor(each, np.unique(workers), counted_weights(given_weights, each.bins), slack)
+        floor = Floor(each.owners, np.unique(workers), counted_weights(given_weights, each.bins), slack)
         assert floor.balanced() == (planned is each)
 
 
@@ -106,6 +108,30 @@ def test_growth_shares_empty_bins_by_number() -> None:
     counts = loads_of(target, workers, np.ones(4096))
     assert counts.min() > 0.9 * 1024
     assert loads_of(target, workers, weights).max() <= (1 + TOLERATED) * weights.sum() / 4
+
+
+@pytest.mark.parametrize("bins", [4096, 65536])
+def test_few_bins_are_moved_one_at_a_time(bins: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planning works on arrays: the steps that take bins one by one run a few times for each worker, whatever the loads are."""
+    single: list[int] = []
+    held = seating._Held.of
+
+    def counted(self: seating._Held, seat: int) -> npt.NDArray[np.int64]:
+        single.append(seat)
+        return held(self, seat)
+
+    monkeypatch.setattr(seating._Held, "of", counted)
+    workers = [Worker(w) for w in range(4)]
+    for seed in range(32):
+        chance = np.random.default_rng(seed)
+        for weights in (
+            chance.random(bins),
+            chance.pareto(1.2, bins),
+            chance.random(bins) * chance.integers(0, 2, bins),
+        ):
+            single.clear()
+            balanced_route(Route.initial(bins, workers[:2]), workers, weights)
+            assert len(single) <= 8 * len(workers)
 
 
 def test_a_drift_within_the_bound_is_left_alone() -> None:
