@@ -93,6 +93,11 @@ def test_the_message_has_sparks_condition() -> None:
     found = classify(PythonException(WORKER, "PYTHON_EXCEPTION", {}))
     assert str(found).splitlines()[0] == "the program failed inside an epoch [PYTHON_EXCEPTION]:"
     assert str(classify(RuntimeError(WORKER))).splitlines()[0] == "the program failed inside an epoch:"
+    own = WORKER.replace("ZeroDivisionError: ", "pyspark.errors.exceptions.base.PySparkTypeError: [UDF_RETURN_TYPE] ")
+    assert (
+        str(classify(PythonException(own, "PYTHON_EXCEPTION", {}))).splitlines()[0]
+        == "the program failed inside an epoch:"
+    )
 
 
 def test_an_unknown_failure_stays_what_it_was() -> None:

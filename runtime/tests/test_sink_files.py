@@ -52,7 +52,7 @@ def test_files_of_a_replayed_epoch_stay(
     spark: SparkSession, result: Callable[..., DataFrame], tmp_path: Path, name: str
 ) -> None:
     """Each epoch has its directory, which a later run does not change; Spark reads all of them as one table."""
-    sink = sink_for(spark, name, result().schema, {"header": "true"}, path=f"{tmp_path}/")
+    sink = sink_for(spark, name, result().schema, {"header": "true"}, path=f"{tmp_path}/", output_mode="update")
     assert isinstance(sink, FileSink)
     for epoch, numbers in ((0, (1,)), (1, (2, 3)), (1, (3, 2))):
         put(sink, result(*numbers), epoch, f"memory://{tmp_path}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import shutil
 from collections.abc import Callable, Sequence
@@ -21,6 +22,7 @@ from binshift.log.storage.local_files import LocalStorage
 from binshift.model import Epoch
 from binshift.spark.sinks import FileSink, folders
 from binshift.spark.sinks.manifest import FINISHED, parsed
+from binshift.spark.sinks.spark_log import SPARK_LOG, SparkLog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,11 +48,14 @@ class World:
         staged: a directory with the output of each driver's run of each epoch.
         spark: the session.
         remote: whether results are on an object store, without an atomic rename.
+        by_epoch: the layout, see `FileSink`.
     """
 
-    def __init__(self, folder: Path, staged: Path, spark: SparkSession, remote: bool) -> None:
-        self.results, self.staged, self.spark = folder / "results", staged, spark
+    def __init__(self, folder: Path, staged: Path, spark: SparkSession, remote: bool, by_epoch: bool) -> None:
+        self.results, self.staged, self.spark, self.by_epoch = folder / "results", staged, spark, by_epoch
         self.results.mkdir(parents=True)
+        if not by_epoch:
+            shutil.copytree(staged / SPARK_LOG, self.results / SPARK_LOG)
         self.log = Forgetful(folder / "log", durable=False)
         self.remote = remote
         self.finished: dict[int, set[str]] = {}
@@ -59,7 +64,7 @@ class World:
     def driver(self, name: str, epochs: int) -> Walker:
         """A driver that runs this many epochs from `FIRST` on; with 0, it runs the first in one step."""
         term = terms.take_term(self.log, name, name)
-        sink = FileSink("parquet", str(self.results), ["n"])
+        sink = FileSink("parquet", str(self.results), ["n"], by_epoch=self.by_epoch)
         if self.remote:
             store = FakeStore(self.results)
             sink._opened = folders.Folders(self.spark, store, store.url)
@@ -84,17 +89,29 @@ class World:
     def check(self, history: Sequence[str]) -> None:
         """Visible files are of one run and never change once finished, and published epochs exist."""
         for epoch in range(FIRST, FIRST + 2):
-            place = self.results / f"epoch={epoch}"
-            seen = {path.name for path in place.rglob("*.parquet") if not path.name.startswith(".")}
-            finished = (place / FINISHED).exists()
+            finished, seen = self._in_a_directory(epoch) if self.by_epoch else self._in_the_log(epoch)
             assert finished or epoch not in self.published, f"epoch {epoch} is lost by {history}"
             if not finished:
                 assert epoch not in self.finished, f"epoch {epoch} is no longer finished by {history}"
                 continue
-            manifest = parsed((place / FINISHED).read_text())
-            assert manifest is not None, history
-            assert seen == {name for _, name in manifest.files}, f"epoch {epoch} is mixed by {history}"
+            assert seen == finished, f"epoch {epoch} is mixed by {history}"
             assert self.finished.setdefault(epoch, seen) == seen, f"epoch {epoch} has changed by {history}"
+
+    def _in_a_directory(self, epoch: int) -> tuple[set[str], set[str]]:
+        """The files of an epoch once it is finished, and those that readers see."""
+        place = self.results / f"epoch={epoch}"
+        seen = {path.name for path in place.rglob("*.parquet") if not path.name.startswith(".")}
+        manifest = parsed((place / FINISHED).read_text()) if (place / FINISHED).exists() else None
+        return set() if manifest is None else {name for _, name in manifest.files}, seen
+
+    def _in_the_log(self, epoch: int) -> tuple[set[str], set[str]]:
+        """The same; the files of unfinished epochs are not counted."""
+        entry = self.results / SPARK_LOG / str(epoch)
+        listed = [json.loads(line)["path"] for line in entry.read_text().splitlines()[1:]] if entry.exists() else []
+        names = {path.rpartition("/")[2] for path in listed}
+        runs = [parsed((self.staged / f"_staged-{epoch}-{name}" / FINISHED).read_text()) for name in NAMES]
+        written = {name for run in runs if run is not None for _, name in run.files}
+        return names, {path.name for path in self.results.glob("part-*.parquet")} & written
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +124,7 @@ def staged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pat
         (place / sink._staged).rename(place / f"_staged-{epoch}-{name}")
         manifest = place / f"_staged-{epoch}-{name}" / FINISHED
         manifest.write_text(manifest.read_text().replace(sink._staged, f"_staged-{epoch}-{name}"))
+    SparkLog(spark, str(place)).add(FIRST - 1, ())
     return place
 
 
@@ -119,10 +137,10 @@ def begun(spark: SparkSession, staged: Path, tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # slow, and power cuts are not simulated
     numbers = itertools.count()
 
-    def make(remote: bool = False) -> World:
+    def make(remote: bool = False, by_epoch: bool = True) -> World:
         number = next(numbers)
         shutil.rmtree(tmp_path / str(number - 1), ignore_errors=True)
-        return World(tmp_path / str(number), staged, spark, remote)
+        return World(tmp_path / str(number), staged, spark, remote, by_epoch)
 
     return make
 
@@ -143,18 +161,23 @@ class InTurn:
 
 
 def rows(world: World) -> list[tuple[int, int]]:
-    """The rows of an ordinary reader: epoch and number."""
-    return sorted((row.epoch, row.n) for row in world.spark.read.parquet(str(world.results)).collect())
+    """The rows of Spark's reader: epoch, which only directories have, and number."""
+    read = world.spark.read.parquet(str(world.results)).collect()
+    return sorted((row.epoch, row.n) if world.by_epoch else (FIRST, row.n) for row in read)
 
 
 def played(
-    begun: Callable[..., World], drivers: Sequence[tuple[str, int]], remote: bool = False, switches_max: int = 1000
+    begun: Callable[..., World],
+    drivers: Sequence[tuple[str, int]],
+    remote: bool = False,
+    switches_max: int = 1000,
+    by_epoch: bool = True,
 ) -> tuple[World, int]:
     """All orders of these drivers, each with its number of epochs; returns the last world and the number of orders."""
     worlds = list[World]()
 
     def begin() -> tuple[Sequence[Walker], Callable[[Sequence[str]], None]]:
-        world = begun(remote)
+        world = begun(remote, by_epoch)
         worlds[:] = [world]
         walkers = [world.driver(name, epochs) for name, epochs in drivers]
 
@@ -207,3 +230,15 @@ def test_on_an_object_store_no_order_loses_or_doubles_rows(
     assert orders > 100
     last = FIRST + max(epochs for _, epochs in drivers)
     assert rows(world) == [(epoch, n) for epoch in range(FIRST, last) for n in range(epoch, epoch + 4)]
+
+
+@pytest.mark.parametrize("remote", [False, pytest.param(True, marks=pytest.mark.oracle)])
+@TWO_DRIVERS
+def test_no_order_of_two_drivers_makes_spark_read_rows_twice(
+    begun: Callable[..., World], drivers: Sequence[tuple[str, int]], remote: bool
+) -> None:
+    """In the layout of Spark's sink, what its log lists is one run's, complete, and stays; other runs leave no file beside it."""
+    world, orders = played(begun, drivers, remote, 2, by_epoch=False)
+    assert orders > 50
+    last = FIRST + max(epochs for _, epochs in drivers)
+    assert rows(world) == sorted((FIRST, n) for epoch in range(FIRST, last) for n in range(epoch, epoch + 4))

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING
 import pytest
 from plan_world import Started, started_queries
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 import binshift
 from binshift.errors import InvalidQuery, InvalidSettings, Unsupported
 from binshift.log.storage.locations import check_location
 from binshift.spark.frontend.writer import StatefulStreamWriter
 from binshift.spark.session.jvm import check_file_system
+from binshift.spark.sinks import Guarantee
+from binshift.spark.sinks.spark_log import SparkLog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -115,9 +118,26 @@ def test_a_checkpoint_on_s3_needs_a_file_system(spark: SparkSession) -> None:
 def test_files_are_not_written_where_spark_does_not_read_them(
     counts: DataFrame, started: Started, tmp_path: Path
 ) -> None:
-    """A directory with the log of Spark's own file sink, as that of a query whose state is adopted, is refused."""
+    """Epochs in directories of their own are refused where the log of Spark's file sink hides them."""
     (tmp_path / "out" / "_spark_metadata").mkdir(parents=True)
     writer = written(counts).format("parquet").outputMode("update").option(CHECKPOINT, str(tmp_path / "log"))
-    with pytest.raises(InvalidQuery, match="Spark's file sink has written to"):
+    with pytest.raises(InvalidQuery, match="has the log of Spark's file sink"):
         writer.start(str(tmp_path / "out"))
     assert started == []
+
+
+def test_a_directory_that_spark_writes_is_continued_by_an_adopted_query_alone(
+    spark: SparkSession, started: Started, tmp_path: Path
+) -> None:
+    """In append mode the layout is Spark's; a new query, whose batches begin at 0, does not write among those of another."""
+    out, log = tmp_path / "out", tmp_path / "log"
+    SparkLog(spark, str(out)).add(4, ())
+    events = spark.readStream.format("rate").load().withWatermark("timestamp", "1 minute")
+    windows = events.groupBy(F.window("timestamp", "1 minute")).count()
+    writer = binshift.writeStream(windows).format("parquet").option(CHECKPOINT, str(log))
+    with pytest.raises(InvalidQuery, match="holds 5 epochs of another query"):
+        writer.start(str(out))
+    log.mkdir()
+    (log / "metadata").write_text("{}")
+    writer.start(str(out))
+    assert [definition.sink.guarantee for definition in started] == [Guarantee.FILES]

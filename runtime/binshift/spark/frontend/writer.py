@@ -215,7 +215,7 @@ class StatefulStreamWriter(DataStreamWriter):
         location = check_location(given or tempfile.mkdtemp(prefix="binshift-checkpoint-"))
         check_file_system(spark, location)
         if isinstance(sink, FileSink) and settings.restore_from is None:
-            refuse_old_output(spark, sink.path, location)
+            refuse_old_output(spark, sink, location)
         return Definition(
             frame=self._df,
             settings=settings,
@@ -240,6 +240,7 @@ class StatefulStreamWriter(DataStreamWriter):
                 query_name=self._query_name,
                 path=self._option("path"),
                 partition_by=self._partition_by,
+                output_mode=self._output_mode,
             )
         if self._partition_by:
             raise InvalidQuery(f"partitionBy does not apply to {target.name}; it is for files")

@@ -40,6 +40,9 @@ TRACEBACK = re.compile(
 )
 """A Python traceback with those of its causes, which come first."""
 
+CONDITION = re.compile(r"^pyspark\.errors\.\S+: \[[A-Z]", re.MULTILINE)
+"""An error of PySpark's own checks in a worker, which begins with Spark's name of it."""
+
 HEADER = "Traceback (most recent call last):"
 SPARKS_FRAME = re.compile(r"/pyspark/|pyspark\.zip")
 OUR_FRAME = re.compile(r"/binshift/(?:spark|engine|worker|operators|store|log)/")
@@ -74,9 +77,10 @@ def classify(error: Exception) -> Exception:
     if LOST.search(TRACEBACK.sub("", text) if own else text):
         return EpochFailed(f"an executor or its Python worker was lost: {_first_line(text)}")
     if traceback:
-        named = isinstance(error, PySparkException) and error.getCondition()
+        short = shorten(traceback[0])
+        named = None if CONDITION.search(short) or not isinstance(error, PySparkException) else error.getCondition()
         where = f"inside an epoch [{named}]" if named else "inside an epoch"
-        return UserFunctionFailed(f"the program failed {where}:\n{shorten(traceback[0])}")
+        return UserFunctionFailed(f"the program failed {where}:\n{short}")
     if (write := WRITE.search(text)) is not None:
         return _not_written(write[1], text[write.end() :])
     if (task := TASK.search(text)) is not None:

@@ -4,7 +4,8 @@
 |---|---|---|---|
 | `console` | at least once, duplicates recognisable by epoch | yes | is printed again, with its number |
 | `memory` | idempotent by epoch | no | replaces its rows |
-| `parquet`, `orc`, `json`, `csv`, `text`, `avro`, `xml` | files, one directory per epoch | no | leaves `epoch=N/` as it is |
+| `parquet`, `orc`, `json`, `csv`, `text`, `avro`, `xml` | files, as Spark's sink writes them | no | leaves its files as they are |
+| the same, in update or complete mode | files, one directory per epoch | no | leaves `epoch=N/` as it is |
 | `kafka` | at least once, duplicates recognisable by epoch | no | is sent again, with the epoch in the header `binshift-epoch` |
 | `noop` | idempotent by epoch | no | leaves nothing either time |
 | `foreachBatch` | at least once, duplicates recognisable by epoch | yes | your function gets the same rows and epoch again |
@@ -26,7 +27,7 @@ from pyspark.sql.types import StructType
 from binshift.errors import InvalidQuery
 from binshift.spark.sinks.console import ConsoleSink
 from binshift.spark.sinks.contract import Guarantee, Sink
-from binshift.spark.sinks.files import FILE_FORMATS, FileSink, refuse_old_output
+from binshift.spark.sinks.files import FILE_FORMATS, FileSink, has_epochs, refuse_old_output
 from binshift.spark.sinks.formats import FormatSink, KafkaSink, NoopSink, TableSink
 from binshift.spark.sinks.functions import BatchFunction, ForeachBatchSink, ForeachSink, RowFunction, RowWriter
 from binshift.spark.sinks.memory import MemorySink
@@ -60,10 +61,11 @@ def sink_for(
     query_name: str | None = None,
     path: str | None = None,
     partition_by: Sequence[str] = (),
+    output_mode: str = "append",
 ) -> Sink:
     """The sink of a format's name; Spark resolves a name that is not in this package.
 
-    spark: the user's session.
+    Args:
         spark: the user's session.
         format: in any case.
         schema: of the results.
@@ -71,13 +73,15 @@ def sink_for(
         query_name: names the view of the memory sink.
         path: for formats that have one.
         partition_by: for formats that have it.
+        output_mode: decides about the layout of files.
 
     Raises:
         InvalidQuery: an argument does not fit the format.
     """
     name = format.lower()
     if name in FILE_FORMATS:
-        return FileSink(name, path, schema.names, partition_by, options)
+        by_epoch = output_mode != "append" or (bool(path) and has_epochs(spark, str(path)))
+        return FileSink(name, path, schema.names, partition_by, options, by_epoch=by_epoch)
     if partition_by and name in ("console", "kafka", "memory", "noop"):
         raise InvalidQuery(f"partitionBy does not apply to format({format!r}); it is for files")
     match name:

@@ -19,8 +19,11 @@ class Guarantee(enum.StrEnum):
     IDEMPOTENT = "idempotent by epoch"
     """The later run replaces the earlier one: exactly once."""
 
-    FILES = "files, one directory per epoch"
-    """One run's files are the epoch's and never change: exactly once for readers of finished directories."""
+    FILES = "files, as Spark's sink writes them"
+    """One run's files are the epoch's and never change: exactly once for Spark's readers, which see an epoch's files at once."""
+
+    FILES_BY_EPOCH = "files, one directory per epoch"
+    """The same, and an epoch's files appear at once for all readers of finished directories."""
 
     AT_LEAST_ONCE = "at least once, duplicates recognisable by epoch"
     """Rows may be delivered again, with the same epoch number."""

@@ -1,12 +1,14 @@
-"""File formats: each epoch in a directory of its own, which never changes once it exists.
+"""File formats: what an epoch's files are, and when readers see them.
 
-The layout ``path/epoch=N/`` is Spark's partition layout: ``spark.read.parquet(path)`` gives the rows with a column
-``epoch``. A run writes its files to a directory that readers skip, ``path/_staged-N-NONCE``. Once the epoch is recorded, the
-log names the run whose files are its result (`binshift.log.records.outputs`), and these get the epoch's name. All drivers and
+A run writes its files to a directory that readers skip, ``path/_staged-N-NONCE``. Once the epoch is recorded, the
+log names the run whose files are its result (`binshift.log.records.outputs`), and these are published. All drivers and
 all replays publish the same files, and a published file is never removed: so a driver that was suspended while another took
-over can lose, double or mix nothing, wherever it resumes. ``_SUCCESS`` in a finished directory lists its files. An epoch
-without rows has a
-directory too.
+over can lose, double or mix nothing, wherever it resumes. ``_SUCCESS`` in a staged directory lists its files.
+
+There are two layouts. In append mode files are **as Spark's own sink has them**: in ``path`` itself, listed in ``_spark_metadata``, so that
+programs that read them need no change, and an adopted query continues its directory. In the other modes, which Spark's sink refuses, a key has
+rows in many epochs, so **each epoch has a directory**, ``path/epoch=N/``, which appears at once and never changes: Spark reads the rows
+with a column ``epoch``. A directory that has epochs keeps this layout.
 """
 
 from __future__ import annotations
@@ -24,19 +26,19 @@ from binshift.log.records.outputs import Output
 from binshift.spark.session import jvm
 from binshift.spark.sinks.contract import Guarantee
 from binshift.spark.sinks.folders import Folders, open_folders
-from binshift.spark.sinks.local_folders import LocalFolders
+from binshift.spark.sinks.local_folders import LocalFolders, in_the_way
 from binshift.spark.sinks.manifest import written
+from binshift.spark.sinks.spark_log import SPARK_LOG, SparkLog
 
 FILE_FORMATS = ("avro", "csv", "json", "orc", "parquet", "text", "xml")
 EPOCH_PREFIX: Final = "epoch="
 STAGED_PREFIX: Final = "_staged-"
-SPARK_LOG: Final = "_spark_metadata"
 Choose = Callable[[str, str], Iterator[Output]]
 """Given the directory and a staged folder in it: the folder whose files are the epoch's result, best first; see `outputs.choose`."""
 
 
 class FileSink:
-    """Writes each epoch to ``path/epoch=N/``: `write` and then `publish`.
+    """Writes each epoch to ``path``: `write` and then `publish`.
 
     Args:
         name: the format.
@@ -44,12 +46,12 @@ class FileSink:
         columns: of the result, to reject at once what no epoch could write.
         partition_by: columns that are written as further directory levels.
         options: for the format.
+        by_epoch: whether each epoch has a directory; else the layout is Spark's.
 
     Raises:
-        InvalidQuery: no path, a column named ``epoch``, or partitioning by a column that does not exist.
+        InvalidQuery: no path, a column named ``epoch`` beside directories of that name, or partitioning by a column that does not exist.
     """
 
-    guarantee = Guarantee.FILES
     drains = False
 
     def __init__(
@@ -59,10 +61,12 @@ class FileSink:
         columns: Sequence[str],
         partition_by: Sequence[str] = (),
         options: Mapping[str, str] | None = None,
+        *,
+        by_epoch: bool = True,
     ) -> None:
         if not path:
             raise InvalidQuery(f"format({name!r}) needs a directory: start(path), or option('path', ...)")
-        if "epoch" in (column.lower() for column in columns):
+        if by_epoch and "epoch" in (column.lower() for column in columns):
             raise InvalidQuery("the result has a column 'epoch', the name of each epoch's directory: rename it")
         missing = [column for column in partition_by if column.lower() not in (c.lower() for c in columns)]
         if missing:
@@ -72,7 +76,10 @@ class FileSink:
         self._partition_by = list(partition_by)
         self._options = dict(options or {})
         self._staged = ""
+        self.by_epoch = by_epoch
+        self.guarantee = Guarantee.FILES_BY_EPOCH if by_epoch else Guarantee.FILES
         self._opened: Folders | LocalFolders | None = None
+        self._spark_log: SparkLog | None = None
         self._tidied = False
 
     def write(self, result: DataFrame, epoch: int) -> None:
@@ -93,7 +100,7 @@ class FileSink:
         folders.seal(written(self._staged, java.written(self._staged)))
 
     def publish(self, spark: SparkSession, epoch: int, choose: Choose) -> None:
-        """Give the epoch's name to the chosen files: the ones that `write` has staged, or another run's.
+        """Let readers see the chosen files: the ones that `write` has staged, or another run's.
 
         It may be called again after an error.
 
@@ -103,16 +110,16 @@ class FileSink:
             choose: chooses the run whose files are the result.
 
         Raises:
-            InvalidQuery: the epoch's directory holds other files.
+            InvalidQuery: the epoch has other files.
             TaskFailed, DiskFull: the file system reports an error.
             StorageUnavailable: as `Folders.publish`.
             Fenced: another driver has taken over.
         """
-        folders, name = self._folders(spark), f"{EPOCH_PREFIX}{epoch}"
+        folders = self._folders(spark)
         failpoints.reached("publish.before")
         for chosen in choose(folders.url, self._staged):
             failpoints.reached("publish.chosen")
-            if chosen.place == folders.url and folders.publish(chosen.folder, name):
+            if chosen.place == folders.url and self._shown(spark, folders, chosen.folder, epoch):
                 break
             if chosen.folder == self._staged:
                 raise TaskFailed(
@@ -123,6 +130,23 @@ class FileSink:
         self._staged = ""
         if not self._tidied:
             self._tidy(folders, epoch)
+
+    def _shown(self, spark: SparkSession, folders: Folders | LocalFolders, folder: str, epoch: int) -> bool:
+        """Show a staged folder's files as the epoch's; false if they neither exist nor are shown."""
+        if self.by_epoch:
+            return folders.publish(folder, f"{EPOCH_PREFIX}{epoch}")
+        manifest, log = folders.manifest(folder), self._log(spark)
+        listed = log.last() >= epoch
+        if manifest is None:
+            return listed
+        files = [name for _, name in manifest.files]
+        if not listed:
+            folders.release(manifest)
+            folders.keep(log.add(epoch, files))
+        elif not log.lists(epoch, files):
+            raise in_the_way(f"{folders.url}/{SPARK_LOG}/{epoch}")
+        folders.remove(folder)
+        return True
 
     def _tidy(self, folders: Folders | LocalFolders, epoch: int) -> None:
         """Remove what runs of this and earlier epochs have left: it can no longer be chosen."""
@@ -138,25 +162,36 @@ class FileSink:
             self._opened = open_folders(spark, self.path)  # Hadoop's configuration is read once
         return self._opened
 
+    def _log(self, spark: SparkSession) -> SparkLog:
+        if self._spark_log is None:
+            self._spark_log = SparkLog(spark, self.path, self._options)
+        return self._spark_log
+
     def close(self) -> None:
         """Nothing to release."""
 
 
-def refuse_old_output(spark: SparkSession, path: str, checkpoint: str) -> None:
-    """Prevent a new query, whose epochs begin at 0, from overwriting the epochs of an older one, and any from writing what Spark does not read.
+def has_epochs(spark: SparkSession, path: str) -> bool:
+    """Whether a directory has epochs in directories of their own."""
+    return bool(open_folders(spark, path).names(f"{EPOCH_PREFIX}*"))
+
+
+def refuse_old_output(spark: SparkSession, sink: FileSink, checkpoint: str) -> None:
+    """Prevent a new query, whose epochs begin at 0, from writing among the epochs of an older one, and any from writing what Spark does not read.
 
     Raises:
-        InvalidQuery: ``path`` has epochs, but the checkpoint is new; or Spark's own file sink has written there.
+        InvalidQuery: the directory has epochs, but the checkpoint is new; or Spark's log hides epochs in directories.
     """
-    folders = open_folders(spark, path)
-    if folders.names(SPARK_LOG):
+    folders, path = open_folders(spark, sink.path), sink.path
+    logged = bool(folders.names(SPARK_LOG))
+    if sink.by_epoch and logged:
         raise InvalidQuery(
-            f"Spark's file sink has written to {path}: its log, {SPARK_LOG}, hides all other files from Spark's readers, and so the new "
-            "results. Choose another directory"
+            f"{path} has the log of Spark's file sink, {SPARK_LOG}, which hides all other files from Spark's readers, and so the epochs of "
+            "a result that is not in append mode. Choose another directory"
         )
-    epochs = folders.names(f"{EPOCH_PREFIX}*")
-    if epochs and not open_folders(spark, checkpoint.rstrip("/")).names("*"):
+    number = len(folders.names(f"{EPOCH_PREFIX}*")) if sink.by_epoch else logged and SparkLog(spark, path).last() + 1
+    if number and not open_folders(spark, checkpoint.rstrip("/")).names("*"):
         raise InvalidQuery(
-            f"{path} holds {len(epochs)} epochs of another query, which this new one would overwrite: choose another "
+            f"{path} holds {number} epochs of another query, among which this new one would write: choose another "
             f"directory, or continue from the checkpoint they were written with; {checkpoint} is empty"
         )

@@ -76,9 +76,9 @@ class Folders:
             InvalidQuery: ``name`` holds other files; they are not changed.
             StorageUnavailable: another driver is writing the manifest of ``name``; call again for the result.
         """
-        manifest, text = self._manifest(folder), self._text(name)
+        manifest, text = self.manifest(folder), self._text(name)
         found = parsed(text)
-        if manifest is None or manifest.folder != folder:
+        if manifest is None:
             if found is None and text is not None:
                 raise StorageUnavailable(
                     f"{self.url}/{name}/{FINISHED} is not a complete list of files: it may still be written; if this persists, "
@@ -89,25 +89,42 @@ class Folders:
             raise in_the_way(f"{self.url}/{name}")
         self._check_strangers(name, manifest)
         failpoints.reached("publish.between")
-        for parent in sorted({f"{name}/{file}".rpartition("/")[0] for _, file in manifest.files}):
-            with self._translate_errors(parent):
-                self._files.mkdirs(self._at(parent))
-        with ThreadPoolExecutor(MOVES_AT_ONCE) as pool:
-            list(pool.map(lambda each: self._move(folder, name, each), manifest.files))
+        self._move_all(manifest, name)
         failpoints.reached("publish.moved")
-        if found is None and self._manifest(name) is None:  # a reader may be using an existing one
+        if found is None and parsed(self._text(name)) is None:  # a reader may be using an existing one
             self._write(f"{name}/{FINISHED}", manifest.text)
         self.remove(folder)
         return True
+
+    def manifest(self, folder: str) -> Manifest | None:
+        """Of a sealed folder; None if it does not exist."""
+        found = parsed(self._text(folder))
+        return found if found is not None and found.folder == folder else None
+
+    def release(self, manifest: Manifest) -> None:
+        """Move a sealed folder's files to the directory itself; may be repeated and run by several drivers at once."""
+        failpoints.reached("publish.between")
+        self._move_all(manifest, "")
+        failpoints.reached("publish.moved")
+
+    def keep(self, name: str) -> None:
+        """Make a file of the directory durable: an object store's is once it exists."""
 
     def remove(self, name: str) -> None:
         """Remove a folder with all its contents; one that does not exist counts as removed."""
         with self._translate_errors(name):
             self._files.delete(self._at(name), True)
 
+    def _move_all(self, manifest: Manifest, name: str) -> None:
+        for parent in sorted({f"{name}/{file}".rpartition("/")[0] for _, file in manifest.files}):
+            with self._translate_errors(parent):
+                self._files.mkdirs(self._at(parent))
+        with ThreadPoolExecutor(MOVES_AT_ONCE) as pool:
+            list(pool.map(lambda each: self._move(manifest.folder, name, each), manifest.files))
+
     def _move(self, folder: str, name: str, file: tuple[int, str]) -> None:
         size, path = file
-        source, target = f"{folder}/{hidden(path)}", f"{name}/{path}"
+        source, target = f"{folder}/{hidden(path)}", f"{name}/{path}".removeprefix("/")
         trouble = OSError("it does not exist")
         if self._size(target) != size:
             try:
@@ -142,9 +159,6 @@ class Folders:
                 if _is_missing(error):
                     return -1
                 raise
-
-    def _manifest(self, folder: str) -> Manifest | None:
-        return parsed(self._text(folder))
 
     def _text(self, folder: str) -> str | None:
         """The text of its manifest, complete or not; None if it has none."""

@@ -66,7 +66,7 @@ class LocalFolders:
     def publish(self, folder: str, name: str) -> bool:
         """See `Folders`."""
         with self._translate_errors(name):
-            if not self._holds(folder, folder):
+            if self.manifest(folder) is None:
                 return self._holds(name, folder)
             failpoints.reached("publish.between")
             try:
@@ -80,6 +80,32 @@ class LocalFolders:
             _sync(self._root)
             return True
 
+    def manifest(self, folder: str) -> Manifest | None:
+        """See `Folders`."""
+        with self._translate_errors(folder):
+            found = self._sealed(folder)
+            return found if found is not None and found.folder == folder else None
+
+    def release(self, manifest: Manifest) -> None:
+        """See `Folders`."""
+        failpoints.reached("publish.between")
+        base = self._root / manifest.folder
+        with self._translate_errors(manifest.folder):
+            for size, name in manifest.files:
+                (self._root / name).parent.mkdir(parents=True, exist_ok=True)
+                _move(base / name, self._root / name, size)
+                failpoints.reached("publish.file")
+            for folder in {self._root, *((self._root / name).parent for _, name in manifest.files)}:
+                _sync(folder)
+        failpoints.reached("publish.moved")
+
+    def keep(self, name: str) -> None:
+        """See `Folders`."""
+        with self._translate_errors(name):
+            with (self._root / name).open("rb") as file:
+                os.fsync(file.fileno())
+            _sync((self._root / name).parent)
+
     def remove(self, name: str) -> None:
         """See `Folders`."""
         with self._translate_errors(name), contextlib.suppress(FileNotFoundError):
@@ -87,11 +113,14 @@ class LocalFolders:
 
     def _holds(self, name: str, folder: str) -> bool:
         """Whether ``name`` is complete and was written as ``folder``."""
-        try:
-            found = parsed((self._root / name / FINISHED).read_text(errors="replace"))
-        except (FileNotFoundError, NotADirectoryError):
-            return False
+        found = self._sealed(name)
         return found is not None and found.folder == folder
+
+    def _sealed(self, name: str) -> Manifest | None:
+        try:
+            return parsed((self._root / name / FINISHED).read_text(errors="replace"))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
 
     @contextlib.contextmanager
     def _translate_errors(self, name: str) -> Iterator[None]:
@@ -131,6 +160,15 @@ def _show(path: Path, shown: Path, size: int) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _move(path: Path, target: Path, size: int) -> None:
+    """Rename a file, and Hadoop's checksums of it, unless another driver has done so."""
+    for source, place in ((_checksums(path), _checksums(target)), (path, target)):
+        with contextlib.suppress(FileNotFoundError):
+            source.rename(place)
+    if target.stat().st_size != size:
+        raise OSError(f"{target} has {target.stat().st_size} bytes of the {size} that were written")
 
 
 def _checksums(path: Path) -> Path:
