@@ -48,7 +48,7 @@ static: format-check lint types imports ## format, lint, types, imports
 
 .PHONY: format-check
 format-check: $(READY)
-	$(BIN)/ruff format --check .
+	@$(BIN)/ruff format --check . || { echo "make format formats them" >&2; exit 1; }
 
 .PHONY: lint
 lint: $(READY) ## ruff

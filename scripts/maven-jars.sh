@@ -11,7 +11,10 @@ into=${2:?"which folder?"}
 mark=$(sha256sum <"$pom" | cut -c1-12)
 [ "$(cat "$into/.mark" 2>/dev/null || true)" != "$mark" ] || exit 0
 
-command -v mvn >/dev/null || "$(dirname "$0")/apt-install.sh" maven
+command -v mvn >/dev/null || "$(dirname "$0")/apt-install.sh" maven || {
+    echo "binshift: Maven is missing and could not be installed (Debian, Ubuntu: apt-get install maven)" >&2
+    exit 1
+}
 rm -rf "$into.part"
 mkdir -p "$into.part"
 mvn --batch-mode --quiet --strict-checksums -f "$pom" dependency:copy-dependencies \

@@ -52,7 +52,6 @@ ORDER = "takes the first row of a batch; the rows of a batch have no order, and 
 KNOWN_DIFFERENCES = {
     "test_schema_evolution_scenarios": ORDER,
     "test_schema_evolution_fails": ORDER,
-    "test_transform_with_state_query_restarts": "reads the sink's files, whose folders by epoch give Spark a further column",
     "test_transform_with_value_state_metadata": "counts a variable that the processor has deleted; Spark still lists it",
 }
 """Tests that fail for a reason that is known and stays; see docs/contributing/tests.md."""

@@ -98,7 +98,7 @@ class World:
             assert self.finished.setdefault(epoch, seen) == seen, f"epoch {epoch} has changed by {history}"
 
     def _in_a_directory(self, epoch: int) -> tuple[set[str], set[str]]:
-        """The files of an epoch once it is finished, and those that readers see."""
+        """The files of an epoch once it is finished, and the files that readers see."""
         place = self.results / f"epoch={epoch}"
         seen = {path.name for path in place.rglob("*.parquet") if not path.name.startswith(".")}
         manifest = parsed((place / FINISHED).read_text()) if (place / FINISHED).exists() else None
@@ -237,7 +237,7 @@ def test_on_an_object_store_no_order_loses_or_doubles_rows(
 def test_no_order_of_two_drivers_makes_spark_read_rows_twice(
     begun: Callable[..., World], drivers: Sequence[tuple[str, int]], remote: bool
 ) -> None:
-    """In the layout of Spark's sink, what its log lists is one run's, complete, and stays; other runs leave no file beside it."""
+    """In the layout of Spark's sink, what its log lists is one run's, complete, and stays; other runs leave no files there."""
     world, orders = played(begun, drivers, remote, 2, by_epoch=False)
     assert orders > 50
     last = FIRST + max(epochs for _, epochs in drivers)

@@ -1,4 +1,4 @@
-"""Files in the layout of Spark's own sink: Spark's readers see each epoch once, whoever wrote the batches before."""
+"""Files in the layout of Spark's own sink: Spark's readers see each epoch once, also where Spark has written the batches before."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def put(sink: FileSink, result: DataFrame, epoch: int) -> None:
     published(sink, result.sparkSession, epoch)
 
 
-def published(sink: FileSink, spark: SparkSession, epoch: int) -> None:
-    """Publish the staged files."""
-    storage = open_storage(f"memory://{sink.path}")
+def published(sink: FileSink, spark: SparkSession, epoch: int, log: str = "") -> None:
+    """Publish the staged files, with a log of the query's own."""
+    storage = open_storage(f"memory://{sink.path}{log}")
     sink.publish(spark, epoch, lambda place, mine: outputs.choose(storage, Term(1), Epoch(epoch), place, mine))
 
 
@@ -98,7 +98,7 @@ def test_a_directory_can_begin_at_any_epoch(spark: SparkSession, tmp_path: Path,
 
 
 def test_a_query_continues_a_directory_of_sparks_sink(spark: SparkSession, tmp_path: Path) -> None:
-    """Spark has written batches, and binshift writes the next ones; then Spark goes on again."""
+    """Spark has written batches, and binshift writes the next ones."""
     out, given, checkpoint = tmp_path / "out", tmp_path / "given", tmp_path / "checkpoint"
 
     def by_spark(*numbers: int) -> None:
@@ -123,17 +123,27 @@ def test_a_query_continues_a_directory_of_sparks_sink(spark: SparkSession, tmp_p
 def test_other_files_of_an_epoch_are_found(spark: SparkSession, tmp_path: Path) -> None:
     """A query that goes back to an older epoch does not lose its new results silently: the message has what to move away."""
     put(sink_of(spark, tmp_path), rows_of(spark, 1), 0)
-    storage = open_storage(f"memory://{tmp_path} restored")
     sink = sink_of(spark, tmp_path)
     sink.write(rows_of(spark, 2), 0)
-    choose = lambda place, mine: outputs.choose(storage, Term(1), Epoch(0), place, mine)  # noqa: E731
     with pytest.raises(InvalidQuery, match=f"{SPARK_LOG}/0 holds files that this query did not write"):
-        sink.publish(spark, 0, choose)
+        published(sink, spark, 0, " restored")
     assert read(spark, tmp_path) == [1]
     (tmp_path / SPARK_LOG / "0").unlink()
     (tmp_path / SPARK_LOG / ".0.crc").unlink()
-    sink.publish(spark, 0, choose)
+    published(sink, spark, 0, " restored")
     assert read(spark, tmp_path) == [2]
+
+
+def test_a_batch_that_spark_has_written_is_not_written_again(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark may stop between the entry in its log and its commit: the adopted query runs that batch once more, with the same input."""
+    put(sink_of(spark, tmp_path), rows_of(spark, 1), 0)
+    sink = sink_of(spark, tmp_path)
+    sink.listed_by_spark = 0
+    for epoch in (0, 1):
+        sink.write(rows_of(spark, epoch + 1), epoch)
+        published(sink, spark, epoch, " adopted")
+    assert read(spark, tmp_path) == [1, 2]
+    assert not list(tmp_path.glob("_staged-*"))
 
 
 def test_a_directory_with_epochs_keeps_its_layout(spark: SparkSession, tmp_path: Path) -> None:

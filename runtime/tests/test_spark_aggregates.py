@@ -42,6 +42,12 @@ def test_every_aggregate_gives_sparks_answer(batches: list[DataFrame]) -> None:
     assert_same(fold(plan, batches), union(batches).groupBy(*keys).agg(*aggregates), 1)
 
 
+def test_each_of_these_has_a_rule(batches: list[DataFrame]) -> None:
+    """None is left to Spark, as one whose class `_TABLE` misspells would be."""
+    for each in (*simple(), *composite(), *moments()):
+        assert not Compiled(batches[0], ["i"], [each]).plan.merged_by_spark, str(each)
+
+
 @pytest.mark.usefixtures("ansi")
 @pytest.mark.parametrize("keys", [["five"], []], ids=["by key", "global"])
 def test_what_only_spark_can_merge_gives_sparks_answer(batches: list[DataFrame], keys: list[str]) -> None:

@@ -16,7 +16,7 @@ from binshift.errors import InvalidQuery, InvalidSettings, Unsupported
 from binshift.log.storage.locations import check_location
 from binshift.spark.frontend.writer import StatefulStreamWriter
 from binshift.spark.session.jvm import check_file_system
-from binshift.spark.sinks import Guarantee
+from binshift.spark.sinks import FileSink, Guarantee
 from binshift.spark.sinks.spark_log import SparkLog
 
 if TYPE_CHECKING:
@@ -137,7 +137,10 @@ def test_a_directory_that_spark_writes_is_continued_by_an_adopted_query_alone(
     writer = binshift.writeStream(windows).format("parquet").option(CHECKPOINT, str(log))
     with pytest.raises(InvalidQuery, match="holds 5 epochs of another query"):
         writer.start(str(out))
+    adopting = binshift.writeStream(windows, adopt=str(tmp_path / "old")).format("parquet").option(CHECKPOINT, str(log))
+    adopting.start(str(out))
     log.mkdir()
     (log / "metadata").write_text("{}")
-    writer.start(str(out))
-    assert [definition.sink.guarantee for definition in started] == [Guarantee.FILES]
+    adopting.start(str(out))
+    found = [definition.sink for definition in started if isinstance(definition.sink, FileSink)]
+    assert [(sink.guarantee, sink.listed_by_spark) for sink in found] == [(Guarantee.FILES, 4), (Guarantee.FILES, -1)]

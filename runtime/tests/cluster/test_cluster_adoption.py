@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +64,47 @@ def test_an_adopted_query_continues_as_spark_would(name: str, session: SparkSess
     query.stop()
     assert theirs or program.mode == "append"
     assert _steps(ours, program) == _steps(theirs, program)
+
+
+def test_an_adopted_query_continues_the_directory_of_sparks_files(session: SparkSession, tmp_path: Path) -> None:
+    """Readers notice nothing: what they read is what they would read if Spark had continued, also where it wrote a batch and did not commit it."""
+    program = PROGRAMS["windows"]
+    old, out = tmp_path / "old", tmp_path / "out"
+    _spark_files(session, tmp_path, program, old, out, range(STOPPED))
+    for kept in (old, out):
+        shutil.copytree(kept, tmp_path / f"{kept.name} copy")
+    _spark_files(session, tmp_path, program, old, out, range(STOPPED, STEPS))
+    expected = sorted(map(str, session.read.parquet(str(out)).collect()))
+    for step in range(STOPPED, STEPS):
+        take_away(tmp_path, step, program)
+    for kept in (old, out):
+        shutil.rmtree(kept)
+        (tmp_path / f"{kept.name} copy").rename(kept)
+    max((old / "commits").glob("[0-9]*"), key=lambda path: int(path.name)).unlink()
+    writer = binshift.writeStream(frame(session, tmp_path, program), bins=16, workers=2, adopt=str(old)).format(
+        "parquet"
+    )
+    query = writer.option("checkpointLocation", str(tmp_path / "new")).start(str(out))
+    for step in range(STOPPED, STEPS):
+        put(tmp_path, step, program)
+        query.processAllAvailable()
+        assert query.rescale(1 + step % 2).wait(120).value == "settled"
+    query.processAllAvailable()
+    query.stop()
+    assert len(expected) > 0
+    assert sorted(map(str, session.read.parquet(str(out)).collect())) == expected
+
+
+def _spark_files(
+    session: SparkSession, folder: Path, program: Program, checkpoint: Path, out: Path, steps: Sequence[int]
+) -> None:
+    """Spark's own query, with files as its sink."""
+    writer = frame(session, folder, program).writeStream.format("parquet")
+    query = writer.option("checkpointLocation", str(checkpoint)).start(str(out))
+    for step in steps:
+        put(folder, step, program)
+        query.processAllAvailable()
+    query.stop()
 
 
 def _continued(session: SparkSession, folder: Path, program: Program, old: Path) -> Batches:

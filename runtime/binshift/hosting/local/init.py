@@ -28,7 +28,7 @@ on this machine:
     binshift run program.py --workers 2 -- results
     binshift scale 4 --wait        # from another shell
 
-in a cluster with the operator:
+in a cluster with the operator, whose nodes have the image (docs/building-images.md makes its base):
     docker build -t localhost/{name}:dev {folder}
     kubectl apply -f {folder}/dataflow.yaml
     kubectl scale sdf/{name} --replicas=4"""

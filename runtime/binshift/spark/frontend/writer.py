@@ -215,7 +215,7 @@ class StatefulStreamWriter(DataStreamWriter):
         location = check_location(given or tempfile.mkdtemp(prefix="binshift-checkpoint-"))
         check_file_system(spark, location)
         if isinstance(sink, FileSink) and settings.restore_from is None:
-            refuse_old_output(spark, sink, location)
+            refuse_old_output(spark, sink, location, adopting=settings.adopt is not None)
         return Definition(
             frame=self._df,
             settings=settings,

@@ -40,6 +40,9 @@ Choose = Callable[[str, str], Iterator[Output]]
 class FileSink:
     """Writes each epoch to ``path``: `write` and then `publish`.
 
+    Attributes:
+        listed_by_spark: the newest batch that an adopted query has in the log; Spark may have written it and not committed it.
+
     Args:
         name: the format.
         path: the directory of all epochs.
@@ -49,7 +52,7 @@ class FileSink:
         by_epoch: whether each epoch has a directory; else the layout is Spark's.
 
     Raises:
-        InvalidQuery: no path, a column named ``epoch`` beside directories of that name, or partitioning by a column that does not exist.
+        InvalidQuery: no path, a column named ``epoch`` where directories have that name, or partitioning by a column that does not exist.
     """
 
     drains = False
@@ -79,6 +82,7 @@ class FileSink:
         self.by_epoch = by_epoch
         self.guarantee = Guarantee.FILES_BY_EPOCH if by_epoch else Guarantee.FILES
         self._opened: Folders | LocalFolders | None = None
+        self.listed_by_spark = -1
         self._spark_log: SparkLog | None = None
         self._tidied = False
 
@@ -143,7 +147,7 @@ class FileSink:
         if not listed:
             folders.release(manifest)
             folders.keep(log.add(epoch, files))
-        elif not log.lists(epoch, files):
+        elif epoch > self.listed_by_spark and not log.lists(epoch, files):
             raise in_the_way(f"{folders.url}/{SPARK_LOG}/{epoch}")
         folders.remove(folder)
         return True
@@ -176,8 +180,14 @@ def has_epochs(spark: SparkSession, path: str) -> bool:
     return bool(open_folders(spark, path).names(f"{EPOCH_PREFIX}*"))
 
 
-def refuse_old_output(spark: SparkSession, sink: FileSink, checkpoint: str) -> None:
+def refuse_old_output(spark: SparkSession, sink: FileSink, checkpoint: str, *, adopting: bool = False) -> None:
     """Prevent a new query, whose epochs begin at 0, from writing among the epochs of an older one, and any from writing what Spark does not read.
+
+    Args:
+        spark: the session.
+        sink: of the query.
+        checkpoint: its location.
+        adopting: whether the state of a Spark query is adopted; it continues that query's directory.
 
     Raises:
         InvalidQuery: the directory has epochs, but the checkpoint is new; or Spark's log hides epochs in directories.
@@ -190,8 +200,11 @@ def refuse_old_output(spark: SparkSession, sink: FileSink, checkpoint: str) -> N
             "a result that is not in append mode. Choose another directory"
         )
     number = len(folders.names(f"{EPOCH_PREFIX}*")) if sink.by_epoch else logged and SparkLog(spark, path).last() + 1
-    if number and not open_folders(spark, checkpoint.rstrip("/")).names("*"):
+    if not number or open_folders(spark, checkpoint.rstrip("/")).names("*"):
+        return
+    if not adopting or sink.by_epoch:
         raise InvalidQuery(
             f"{path} holds {number} epochs of another query, among which this new one would write: choose another "
             f"directory, or continue from the checkpoint they were written with; {checkpoint} is empty"
         )
+    sink.listed_by_spark = number - 1
