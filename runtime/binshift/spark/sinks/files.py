@@ -27,7 +27,7 @@ from binshift.spark.session import jvm
 from binshift.spark.sinks.contract import Guarantee
 from binshift.spark.sinks.folders import Folders, open_folders
 from binshift.spark.sinks.local_folders import LocalFolders, in_the_way
-from binshift.spark.sinks.manifest import written
+from binshift.spark.sinks.manifest import Manifest, written
 from binshift.spark.sinks.spark_log import SPARK_LOG, SparkLog
 
 FILE_FORMATS = ("avro", "csv", "json", "orc", "parquet", "text", "xml")
@@ -140,17 +140,22 @@ class FileSink:
         if self.by_epoch:
             return folders.publish(folder, f"{EPOCH_PREFIX}{epoch}")
         manifest, log = folders.manifest(folder), self._log(spark)
-        listed = log.last() >= epoch
         if manifest is None:
-            return listed
-        files = [name for _, name in manifest.files]
-        if not listed:
-            folders.release(manifest)
-            folders.keep(log.add(epoch, files))
-        elif epoch > self.listed_by_spark and not log.lists(epoch, files):
-            raise in_the_way(f"{folders.url}/{SPARK_LOG}/{epoch}")
+            return log.last() >= epoch
+        if epoch > self.listed_by_spark:
+            self._list(folders, log, manifest, epoch)
         folders.remove(folder)
         return True
+
+    def _list(self, folders: Folders | LocalFolders, log: SparkLog, manifest: Manifest, epoch: int) -> None:
+        files = [name for _, name in manifest.files]
+        if not log.has(epoch):
+            folders.release(manifest)
+            if log.add(epoch, files):
+                folders.keep(log.name(epoch))
+                return
+        if not log.lists(epoch, files):
+            raise in_the_way(f"{folders.url}/{SPARK_LOG}/{epoch}")
 
     def _tidy(self, folders: Folders | LocalFolders, epoch: int) -> None:
         """Remove what runs of this and earlier epochs have left: it can no longer be chosen."""

@@ -28,6 +28,7 @@ class SparkLog:
     def __init__(self, spark: SparkSession, root: str, options: Mapping[str, str] | None = None) -> None:
         session: Any = spark
         self._gateway = session._sc._gateway
+        self._last = -1
         self._jvm = session._jvm
         self._root = root
         path = self._at(SPARK_LOG)
@@ -43,6 +44,12 @@ class SparkLog:
             _VERSION, session._jsparkSession, f"{root}/{SPARK_LOG}", kept
         )
 
+    def has(self, epoch: int) -> bool:
+        """Whether an epoch is in it. It is not read for the epoch behind the newest one known: `add` finds what another driver has added."""
+        if self._last != epoch - 1:
+            self._last = self.last()
+        return self._last >= epoch
+
     def last(self) -> int:
         """The newest epoch in it; -1 if it is empty."""
         found = self._log.getLatestBatchId()
@@ -56,21 +63,24 @@ class SparkLog:
         listed = {str(each.path()).rpartition("/")[2] for each in found.get()}
         return listed.issuperset(name.rpartition("/")[2] for name in files)
 
-    def add(self, epoch: int, files: Sequence[str]) -> str:
-        """List the files of an epoch, unless that was done; returns the name of its entry.
+    def add(self, epoch: int, files: Sequence[str]) -> bool:
+        """List the files of an epoch that it does not have (`has`); false if another driver has added it since.
 
         Spark compacts entries every few epochs and needs all of them for this. A directory whose first epoch is not 0 gets the ones before,
         without files.
         """
-        for missing in range(self._first(epoch), epoch):
+        for missing in range(self._last + 1 or self._compacted(epoch), epoch):
             self._log.add(missing, self._entry(()))
-        self._log.add(epoch, self._entry(files))
+        added = bool(self._log.add(epoch, self._entry(files)))
+        self._last = max(self._last, epoch)
+        return added
+
+    def name(self, epoch: int) -> str:
+        """The entry of an epoch, relative to the directory."""
         return f"{SPARK_LOG}/{self._log.batchIdToPath(epoch).getName()}"
 
-    def _first(self, epoch: int) -> int:
-        """The first entry that is missing before ``epoch``; in an empty log the one behind the newest compaction, which is written here."""
-        if (last := self.last()) >= 0:
-            return last + 1
+    def _compacted(self, epoch: int) -> int:
+        """Begin an empty log with the newest compaction before ``epoch``; returns the epoch behind it."""
         compacted = epoch - epoch % int(self._log.compactInterval())
         if compacted:
             stream = self._files.create(self._log.batchIdToPath(compacted - 1), True)
