@@ -54,6 +54,9 @@ def _all(spark: SparkSession, result: Callable[..., DataFrame]) -> dict[str, Sin
     schema = result(1).withColumnRenamed("user", "value").schema
     options = {"topic": "t", "kafka.bootstrap.servers": "s:1"}
     made = {name: sink_for(spark, name, schema, options, query_name="documented", path="/nowhere") for name in FORMATS}
+    made["files in update or complete mode"] = sink_for(
+        spark, "json", schema, {}, path="/nowhere", output_mode="update"
+    )
     made["toTable"] = TableSink("documented", None, {})
     return made | {"foreachBatch": ForeachBatchSink(print), "foreach": ForeachSink(print)}
 
@@ -66,7 +69,7 @@ def test_the_documentation_matches_the_sinks(spark: SparkSession, result: Callab
 
 
 def test_every_sink_has_a_guarantee_and_can_be_closed(spark: SparkSession, result: Callable[..., DataFrame]) -> None:
-    """A guarantee is one of three, and closing a sink that wrote nothing is harmless."""
+    """A guarantee is one of four, and closing a sink that wrote nothing is harmless."""
     for sink in _all(spark, result).values():
         assert sink.guarantee in set(Guarantee)
         sink.close()

@@ -5,7 +5,7 @@
 | `console` | at least once, duplicates recognisable by epoch | yes | is printed again, with its number |
 | `memory` | idempotent by epoch | no | replaces its rows |
 | `parquet`, `orc`, `json`, `csv`, `text`, `avro`, `xml` | files, as Spark's sink writes them | no | leaves its files as they are |
-| the same, in update or complete mode | files, one directory per epoch | no | leaves `epoch=N/` as it is |
+| files in update or complete mode | files, one directory per epoch | no | leaves `epoch=N/` as it is |
 | `kafka` | at least once, duplicates recognisable by epoch | no | is sent again, with the epoch in the header `binshift-epoch` |
 | `noop` | idempotent by epoch | no | leaves nothing either time |
 | `foreachBatch` | at least once, duplicates recognisable by epoch | yes | your function gets the same rows and epoch again |
