@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from binshift.errors import InvalidQuery
+from binshift.errors import InvalidQuery, TaskFailed
 from binshift.log.records import outputs
 from binshift.log.storage.opening import open_storage
 from binshift.model import Epoch, Term
@@ -151,6 +151,7 @@ def test_a_directory_with_epochs_keeps_its_layout(spark: SparkSession, tmp_path:
     put(FileSink("parquet", str(tmp_path), ["n"]), spark.range(1).toDF("n"), 0)
     sink = sink_for(spark, "parquet", spark.range(1).toDF("n").schema, {}, path=str(tmp_path))
     assert isinstance(sink, FileSink)
+    sink.keep_layout(spark)
     put(sink, spark.range(1).toDF("n"), 1)
     assert sorted(row.epoch for row in spark.read.parquet(str(tmp_path)).collect()) == [0, 1]
 
@@ -163,9 +164,24 @@ def test_files_that_were_cut_off_are_not_listed(spark: SparkSession, tmp_path: P
     manifest = parsed((folder / "_SUCCESS").read_text())
     assert manifest is not None
     (folder / manifest.files[0][1]).write_bytes(b"")
-    with pytest.raises(Exception, match="has 0 bytes of the"):
+    with pytest.raises(TaskFailed, match="has 0 bytes of the"):
         published(sink, spark, 0)
     assert SparkLog(spark, str(tmp_path)).last() == -1
+
+
+def test_a_log_that_cannot_be_written_is_tried_again(spark: SparkSession, tmp_path: Path) -> None:
+    """The error is one that the engine retries, and the files are listed then."""
+    sink = sink_of(spark, tmp_path)
+    put(sink, rows_of(spark, 0), 0)
+    (tmp_path / SPARK_LOG).rename(tmp_path / "away")
+    (tmp_path / SPARK_LOG).touch()
+    sink.write(rows_of(spark, 1), 1)
+    with pytest.raises(TaskFailed, match=f"{SPARK_LOG} could not be written or published"):
+        published(sink, spark, 1)
+    (tmp_path / SPARK_LOG).unlink()
+    (tmp_path / "away").rename(tmp_path / SPARK_LOG)
+    published(sink, spark, 1)
+    assert read(spark, tmp_path) == [0, 1]
 
 
 def test_sparks_option_of_retention_holds(spark: SparkSession, tmp_path: Path) -> None:

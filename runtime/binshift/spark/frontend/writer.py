@@ -214,6 +214,8 @@ class StatefulStreamWriter(DataStreamWriter):
         given = chosen_location(spark, self._option(CHECKPOINT_OPTION), self._query_name, sink.name)
         location = check_location(given or tempfile.mkdtemp(prefix="binshift-checkpoint-"))
         check_file_system(spark, location)
+        if isinstance(sink, FileSink):
+            sink.keep_layout(spark)
         if isinstance(sink, FileSink) and settings.restore_from is None:
             refuse_old_output(spark, sink, location, adopting=settings.adopt is not None)
         return Definition(

@@ -27,7 +27,7 @@ from pyspark.sql.types import StructType
 from binshift.errors import InvalidQuery
 from binshift.spark.sinks.console import ConsoleSink
 from binshift.spark.sinks.contract import Guarantee, Sink
-from binshift.spark.sinks.files import FILE_FORMATS, FileSink, has_epochs, refuse_old_output
+from binshift.spark.sinks.files import FILE_FORMATS, FileSink, refuse_old_output
 from binshift.spark.sinks.formats import FormatSink, KafkaSink, NoopSink, TableSink
 from binshift.spark.sinks.functions import BatchFunction, ForeachBatchSink, ForeachSink, RowFunction, RowWriter
 from binshift.spark.sinks.memory import MemorySink
@@ -80,8 +80,7 @@ def sink_for(
     """
     name = format.lower()
     if name in FILE_FORMATS:
-        by_epoch = output_mode != "append" or (bool(path) and has_epochs(spark, str(path)))
-        return FileSink(name, path, schema.names, partition_by, options, by_epoch=by_epoch)
+        return FileSink(name, path, schema.names, partition_by, options, by_epoch=output_mode != "append")
     if partition_by and name in ("console", "kafka", "memory", "noop"):
         raise InvalidQuery(f"partitionBy does not apply to format({format!r}); it is for files")
     match name:

@@ -25,7 +25,7 @@ from binshift.errors import DiskFull, InvalidQuery, TaskFailed
 from binshift.log.records.outputs import Output
 from binshift.spark.session import jvm
 from binshift.spark.sinks.contract import Guarantee
-from binshift.spark.sinks.folders import Folders, open_folders
+from binshift.spark.sinks.folders import Folders, file_errors, open_folders
 from binshift.spark.sinks.local_folders import LocalFolders, in_the_way
 from binshift.spark.sinks.manifest import Manifest, written
 from binshift.spark.sinks.spark_log import SPARK_LOG, SparkLog
@@ -69,8 +69,6 @@ class FileSink:
     ) -> None:
         if not path:
             raise InvalidQuery(f"format({name!r}) needs a directory: start(path), or option('path', ...)")
-        if by_epoch and "epoch" in (column.lower() for column in columns):
-            raise InvalidQuery("the result has a column 'epoch', the name of each epoch's directory: rename it")
         missing = [column for column in partition_by if column.lower() not in (c.lower() for c in columns)]
         if missing:
             raise InvalidQuery(f"partitionBy({missing[0]!r}): the result has the columns {list(columns)}")
@@ -79,12 +77,29 @@ class FileSink:
         self._partition_by = list(partition_by)
         self._options = dict(options or {})
         self._staged = ""
-        self.by_epoch = by_epoch
-        self.guarantee = Guarantee.FILES_BY_EPOCH if by_epoch else Guarantee.FILES
+        self._columns = list(columns)
+        self.by_epoch = False
+        self.guarantee = Guarantee.FILES
+        if by_epoch:
+            self._lay_out_by_epoch()
         self._opened: Folders | LocalFolders | None = None
         self.listed_by_spark = -1
         self._spark_log: SparkLog | None = None
         self._tidied = False
+
+    def keep_layout(self, spark: SparkSession) -> None:
+        """A directory that has epochs in directories keeps this layout.
+
+        Raises:
+            InvalidQuery: the result has a column named ``epoch``.
+        """
+        if not self.by_epoch and self._folders(spark).names(f"{EPOCH_PREFIX}*"):
+            self._lay_out_by_epoch()
+
+    def _lay_out_by_epoch(self) -> None:
+        if "epoch" in (column.lower() for column in self._columns):
+            raise InvalidQuery("the result has a column 'epoch', the name of each epoch's directory: rename it")
+        self.by_epoch, self.guarantee = True, Guarantee.FILES_BY_EPOCH
 
     def write(self, result: DataFrame, epoch: int) -> None:
         """Stage the epoch; `publish` renames it.
@@ -139,11 +154,13 @@ class FileSink:
         """Show a staged folder's files as the epoch's; false if they neither exist nor are shown."""
         if self.by_epoch:
             return folders.publish(folder, f"{EPOCH_PREFIX}{epoch}")
-        manifest, log = folders.manifest(folder), self._log(spark)
-        if manifest is None:
-            return log.last() >= epoch
-        if epoch > self.listed_by_spark:
-            self._list(folders, log, manifest, epoch)
+        manifest = folders.manifest(folder)
+        with file_errors(f"{self.path}/{SPARK_LOG}"):
+            log = self._log(spark)
+            if manifest is None:
+                return log.last() >= epoch
+            if epoch > self.listed_by_spark:
+                self._list(folders, log, manifest, epoch)
         folders.remove(folder)
         return True
 
@@ -178,11 +195,6 @@ class FileSink:
 
     def close(self) -> None:
         """Nothing to release."""
-
-
-def has_epochs(spark: SparkSession, path: str) -> bool:
-    """Whether a directory has epochs in directories of their own."""
-    return bool(open_folders(spark, path).names(f"{EPOCH_PREFIX}*"))
 
 
 def refuse_old_output(spark: SparkSession, sink: FileSink, checkpoint: str, *, adopting: bool = False) -> None:

@@ -128,7 +128,7 @@ class Folders:
         trouble = OSError("it does not exist")
         if self._size(target) != size:
             try:
-                with self._unwrap_java_errors():
+                with _java_errors():
                     self._files.rename(self._at(source), self._at(target))
             except OSError as error:  # another driver may just have moved it
                 trouble = error
@@ -183,23 +183,8 @@ class Folders:
             finally:
                 stream.close()
 
-    @contextlib.contextmanager
-    def _translate_errors(self, name: str) -> Iterator[None]:
-        try:
-            with self._unwrap_java_errors():
-                yield
-        except OSError as error:
-            place = f"{self.url}/{name}"
-            if (full := FULL.search(str(error))) is not None:
-                raise DiskFull(f"{place} has no room ({full[0]}): free space there; the write is retried") from None
-            raise failed(place, error) from None
-
-    @contextlib.contextmanager
-    def _unwrap_java_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except Py4JJavaError as error:
-            raise OSError(str(error.java_exception.toString()).splitlines()[0]) from None
+    def _translate_errors(self, name: str) -> contextlib.AbstractContextManager[None]:
+        return file_errors(f"{self.url}/{name}")
 
     def _at(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(f"{self.url}/{name}")
@@ -207,3 +192,23 @@ class Folders:
 
 def _is_missing(error: Py4JJavaError) -> bool:
     return "FileNotFoundException" in str(error.java_exception.getClass().getName())
+
+
+@contextlib.contextmanager
+def file_errors(place: str) -> Iterator[None]:
+    """Errors of Hadoop's file systems become those of results at ``place``: `DiskFull` or `TaskFailed`."""
+    try:
+        with _java_errors():
+            yield
+    except OSError as error:
+        if (full := FULL.search(str(error))) is not None:
+            raise DiskFull(f"{place} has no room ({full[0]}): free space there; the write is retried") from None
+        raise failed(place, error) from None
+
+
+@contextlib.contextmanager
+def _java_errors() -> Iterator[None]:
+    try:
+        yield
+    except Py4JJavaError as error:
+        raise OSError(str(error.java_exception.toString()).splitlines()[0]) from None
