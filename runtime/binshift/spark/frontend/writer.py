@@ -32,7 +32,7 @@ from binshift.spark.sinks import (
     RowWriter,
     Sink,
     TableSink,
-    refuse_old_output,
+    open_output,
     sink_for,
 )
 from binshift.spark.stages.compiling import check_by_spark
@@ -215,9 +215,7 @@ class StatefulStreamWriter(DataStreamWriter):
         location = check_location(given or tempfile.mkdtemp(prefix="binshift-checkpoint-"))
         check_file_system(spark, location)
         if isinstance(sink, FileSink):
-            sink.keep_layout(spark)
-        if isinstance(sink, FileSink) and settings.restore_from is None:
-            refuse_old_output(spark, sink, location, adopting=settings.adopt is not None)
+            open_output(spark, sink, location, settings.restore_from, settings.adopt)
         return Definition(
             frame=self._df,
             settings=settings,

@@ -197,18 +197,24 @@ class FileSink:
         """Nothing to release."""
 
 
-def refuse_old_output(spark: SparkSession, sink: FileSink, checkpoint: str, *, adopting: bool = False) -> None:
-    """Prevent a new query, whose epochs begin at 0, from writing among the epochs of an older one, and any from writing what Spark does not read.
+def open_output(
+    spark: SparkSession, sink: FileSink, checkpoint: str, restored_from: str | None, adopted_from: str | None
+) -> None:
+    """Choose the layout of a query's directory. A new query, whose epochs begin at 0, does not write among the epochs of an older one.
 
     Args:
         spark: the session.
         sink: of the query.
         checkpoint: its location.
-        adopting: whether the state of a Spark query is adopted; it continues that query's directory.
+        restored_from: a snapshot whose epochs the query continues.
+        adopted_from: the checkpoint of a Spark query that it continues, with that query's directory.
 
     Raises:
-        InvalidQuery: the directory has epochs, but the checkpoint is new; or Spark's log hides epochs in directories.
+        InvalidQuery: the directory has epochs, but the checkpoint is new; or Spark's log hides epochs in directories from its readers.
     """
+    sink.keep_layout(spark)
+    if restored_from is not None:
+        return
     folders, path = open_folders(spark, sink.path), sink.path
     logged = bool(folders.names(SPARK_LOG))
     if sink.by_epoch and logged:
@@ -219,7 +225,7 @@ def refuse_old_output(spark: SparkSession, sink: FileSink, checkpoint: str, *, a
     number = len(folders.names(f"{EPOCH_PREFIX}*")) if sink.by_epoch else logged and SparkLog(spark, path).last() + 1
     if not number or open_folders(spark, checkpoint.rstrip("/")).names("*"):
         return
-    if not adopting or sink.by_epoch:
+    if adopted_from is None or sink.by_epoch:
         raise InvalidQuery(
             f"{path} holds {number} epochs of another query, among which this new one would write: choose another "
             f"directory, or continue from the checkpoint they were written with; {checkpoint} is empty"
