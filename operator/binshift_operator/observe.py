@@ -156,10 +156,8 @@ class Observer:
         now, driver = self.clock(), last.state.driver
         if last.driver_client is None or driver is None:
             return last
-        found, reports = (
-            ask(last.driver_client, driver, memo, now, several=bool(last.state.reports)),
-            last.state.reports,
-        )
+        reports = last.state.reports
+        found = ask(last.driver_client, driver, memo, now, several=bool(reports))
         reports = {**reports, driver.uid: found} if reports else reports
         state = replace(last.state, now=now, runtime=found.runtime, unreachable=found.error, reports=reports)
         return replace(last, state=state, complete=False)

@@ -55,10 +55,7 @@ def test_an_adopted_query_continues_as_spark_would(name: str, session: SparkSess
     ours: Batches = {}
     query = _adopted(session, tmp_path, program, old, ours)
     for step in range(STOPPED, STEPS):
-        put(tmp_path, step, program)
-        query.processAllAvailable()
-        assert query.rescale(1 + step % 2).wait(120).value == "settled"
-        query.processAllAvailable()
+        _run_step(query, tmp_path, step, program)
         query.stop()
         query = _adopted(session, tmp_path, program, old, ours)
     query.stop()
@@ -86,13 +83,18 @@ def test_an_adopted_query_continues_the_directory_of_sparks_files(session: Spark
     )
     query = writer.option("checkpointLocation", str(tmp_path / "new")).start(str(out))
     for step in range(STOPPED, STEPS):
-        put(tmp_path, step, program)
-        query.processAllAvailable()
-        assert query.rescale(1 + step % 2).wait(120).value == "settled"
-    query.processAllAvailable()
+        _run_step(query, tmp_path, step, program)
     query.stop()
     assert len(expected) > 0
     assert sorted(map(str, session.read.parquet(str(out)).collect())) == expected
+
+
+def _run_step(query: Any, folder: Path, step: int, program: Program) -> None:
+    """The rows of a step, then a move of all bins."""
+    put(folder, step, program)
+    query.processAllAvailable()
+    assert query.rescale(1 + step % 2).wait(120).value == "settled"
+    query.processAllAvailable()
 
 
 def _spark_files(

@@ -79,13 +79,17 @@ class FileSink:
         self._staged = ""
         self._columns = list(columns)
         self.by_epoch = False
-        self.guarantee = Guarantee.FILES
         if by_epoch:
             self._lay_out_by_epoch()
         self._opened: Folders | LocalFolders | None = None
         self.listed_by_spark = -1
         self._spark_log: SparkLog | None = None
         self._tidied = False
+
+    @property
+    def guarantee(self) -> str:
+        """See `Sink`; it follows from the layout."""
+        return Guarantee.FILES_BY_EPOCH if self.by_epoch else Guarantee.FILES
 
     def keep_layout(self, spark: SparkSession) -> None:
         """A directory that has epochs in directories keeps this layout.
@@ -99,7 +103,7 @@ class FileSink:
     def _lay_out_by_epoch(self) -> None:
         if "epoch" in (column.lower() for column in self._columns):
             raise InvalidQuery("the result has a column 'epoch', the name of each epoch's directory: rename it")
-        self.by_epoch, self.guarantee = True, Guarantee.FILES_BY_EPOCH
+        self.by_epoch = True
 
     def write(self, result: DataFrame, epoch: int) -> None:
         """Stage the epoch; `publish` renames it.

@@ -67,12 +67,12 @@ class LocalFolders:
         """See `Folders`."""
         with self._translate_errors(name):
             if self.manifest(folder) is None:
-                return self._holds(name, folder)
+                return self.manifest(folder, name) is not None
             failpoints.reached("publish.between")
             try:
                 (self._root / folder).rename(self._root / name)
             except OSError as error:
-                if self._holds(name, folder):  # another driver has just done it
+                if self.manifest(folder, name) is not None:  # another driver has just done it
                     return True
                 if error.errno in _IN_THE_WAY:
                     raise in_the_way(f"{self.url}/{name}") from None
@@ -80,10 +80,13 @@ class LocalFolders:
             _sync(self._root)
             return True
 
-    def manifest(self, folder: str) -> Manifest | None:
-        """See `Folders`."""
-        with self._translate_errors(folder):
-            found = self._sealed(folder)
+    def manifest(self, folder: str, at: str = "") -> Manifest | None:
+        """See `Folders`; ``at``: its name now, if it was renamed."""
+        with self._translate_errors(at or folder):
+            try:
+                found = parsed((self._root / (at or folder) / FINISHED).read_text(errors="replace"))
+            except (FileNotFoundError, NotADirectoryError):
+                return None
             return found if found is not None and found.folder == folder else None
 
     def release(self, manifest: Manifest) -> None:
@@ -110,17 +113,6 @@ class LocalFolders:
         """See `Folders`."""
         with self._translate_errors(name), contextlib.suppress(FileNotFoundError):
             shutil.rmtree(self._root / name)
-
-    def _holds(self, name: str, folder: str) -> bool:
-        """Whether ``name`` is complete and was written as ``folder``."""
-        found = self._sealed(name)
-        return found is not None and found.folder == folder
-
-    def _sealed(self, name: str) -> Manifest | None:
-        try:
-            return parsed((self._root / name / FINISHED).read_text(errors="replace"))
-        except (FileNotFoundError, NotADirectoryError):
-            return None
 
     @contextlib.contextmanager
     def _translate_errors(self, name: str) -> Iterator[None]:
