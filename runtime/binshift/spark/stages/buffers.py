@@ -19,21 +19,10 @@ from typing import Any
 from pyspark.sql import types
 
 from binshift.operators.merge import Merge, Overflow
+from binshift.spark.stages.statetypes import is_ordered, is_storable
 
 ORDER_COLUMN = "o"
 """Column of the prepared rows: source partition and row number within it, as one bigint."""
-
-_ORDERED_TYPES = (
-    types.BooleanType,
-    types.NumericType,
-    types.StringType,
-    types.BinaryType,
-    types.DateType,
-    types.TimestampType,
-    types.TimestampNTZType,
-    types.DayTimeIntervalType,
-    types.TimeType,
-)
 
 
 @dataclass(frozen=True)
@@ -85,22 +74,6 @@ class Buffers:
 
     groups: tuple[Group, ...]
     slots: tuple[str, ...]
-
-
-def is_ordered(type: types.DataType) -> bool:
-    """Whether values of ``type`` can be compared outside the JVM as Spark compares them."""
-    return isinstance(type, _ORDERED_TYPES) and is_storable(type)
-
-
-def is_storable(type: types.DataType) -> bool:
-    """Whether values of ``type`` can be kept in the state."""
-    if isinstance(type, types.StructType):
-        return all(is_storable(field.dataType) for field in type)
-    if isinstance(type, types.ArrayType):
-        return is_storable(type.elementType)
-    if isinstance(type, types.StringType):
-        return type.isUTF8BinaryCollation() and not isinstance(type, types.CharType | types.VarcharType)
-    return isinstance(type, _ORDERED_TYPES)
 
 
 def decompose(call: Call, kind: str) -> Buffers | None:

@@ -18,7 +18,7 @@ from pyspark.sql.types import (
 )
 
 from binshift.errors import Unsupported
-from binshift.spark.stages.buffers import is_storable
+from binshift.spark.stages.statetypes import is_storable
 
 SPARKS_REFUSAL = (
     "[STATE_STORE_UNSUPPORTED_OPERATION_BINARY_INEQUALITY] Binary inequality column is not supported with state store. "

@@ -20,8 +20,8 @@ from binshift.operators.vectorised_timeouts import NOW_COLUMN, TIMED_OUT_COLUMN,
 from binshift.spark.plan.catalyst import Catalyst, analyzed, sequence
 from binshift.spark.plan.eventtime import expiry_ms, marked
 from binshift.spark.plan.stage import Due, RowsStage, arrow_schema, numbered_schema
-from binshift.spark.stages.buffers import is_storable
 from binshift.spark.stages.processor_conf import frame_conf
+from binshift.spark.stages.statetypes import is_storable
 from binshift.spark.stages.vectorised import vectorised_of
 from binshift.spark.tasks.pandas_calls import PandasFunction
 

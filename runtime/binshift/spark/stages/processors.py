@@ -35,9 +35,9 @@ from binshift.spark.plan.catalyst import Catalyst, analyzed, sequence
 from binshift.spark.plan.eventtime import expiry_ms, marked
 from binshift.spark.plan.routing_columns import Exchange, RouteColumns, bin_of
 from binshift.spark.plan.stage import ORDER_COLUMN, Due, arrow_schema, numbered, numbered_schema, text_fingerprint
-from binshift.spark.stages.buffers import is_storable
 from binshift.spark.stages.definitions import Definitions, defined
 from binshift.spark.stages.processor_conf import frame_conf, rules_of
+from binshift.spark.stages.statetypes import is_storable
 from binshift.spark.tasks.processor_calls import PickledProcessor
 from binshift.spark.tasks.processor_frames import FrameFormat
 from binshift.spark.tasks.processor_rows import RowFormat
