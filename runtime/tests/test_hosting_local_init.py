@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,23 @@ def test_the_files_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "FROM ${SPARK_IMAGE}\nCOPY program.py /app/\n" in (folder / "Dockerfile").read_text()
     assert "$" not in (folder / "dataflow.yaml").read_text()
     assert f"kubectl apply -f {folder}/dataflow.yaml" in capsys.readouterr().out
+
+
+def test_the_working_folder_is_not_entered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the working folder itself the next commands begin without `cd`."""
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["init", ".", "--name", "clicks"]) == 0
+    assert "cd " not in capsys.readouterr().out
+
+
+def test_the_programs_test_passes(tmp_path: Path) -> None:
+    """It runs on plain Spark, without a cluster."""
+    init.create(tmp_path, "clicks")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(tmp_path)]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "1 passed" in ran.stdout, ran.stdout + ran.stderr
 
 
 @pytest.mark.parametrize("file", init.FILES)

@@ -1,4 +1,4 @@
-"""`binshift init FOLDER`: a program, its image's Dockerfile and its StreamingDataflow, to begin with.
+"""`binshift init FOLDER`: a program, its test, its image's Dockerfile and its StreamingDataflow, to begin with.
 
 The files are templates of this package with one variable, the name. Existing files are never overwritten.
 """
@@ -16,7 +16,7 @@ from typing import Final
 from binshift.errors import InvalidSettings
 from binshift.hosting.display import write
 
-FILES: Final = ("program.py", "Dockerfile", "dataflow.yaml")
+FILES: Final = ("program.py", "test_program.py", "Dockerfile", "dataflow.yaml")
 NAME_LENGTH_MAX: Final = 40
 """The names of a dataflow's pods and Services are longer than its own, and end at 63 characters."""
 
@@ -24,8 +24,7 @@ NEXT: Final = """\
 wrote {files} to {folder}
 
 on this machine:
-    cd {folder}
-    binshift run program.py --workers 2 -- results
+{enter}    binshift run program.py --workers 2 -- results
     binshift scale 4 --wait        # from another shell
 
 in a cluster with the operator, whose nodes have the image (docs/building-images.md makes its base):
@@ -38,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Write the files; returns the exit status."""
     parser = argparse.ArgumentParser(
         "binshift init",
-        description="Write a program, a Dockerfile and a StreamingDataflow to start from.",
+        description="Write a program, its test, a Dockerfile and a StreamingDataflow to start from.",
         epilog="If one of the files exists, nothing is written.",
     )
     parser.add_argument("folder", type=Path, help="the folder; created if it does not exist")
@@ -46,7 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     name = given.name or given.folder.resolve().name
     create(given.folder, name)
-    write(NEXT.format(files=", ".join(FILES), folder=given.folder, name=name))
+    enter = f"    cd {given.folder}\n" if given.folder.resolve() != Path.cwd() else ""
+    write(NEXT.format(files=", ".join(FILES), folder=given.folder, name=name, enter=enter))
     return 0
 
 
