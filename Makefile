@@ -175,8 +175,8 @@ images: $(READY_RELEASE) ## images for amd64 and arm64 as OCI layouts, and what 
 	$(BIN)/python scripts/image_sbom.py dist/images
 
 .PHONY: release
-release: $(READY_RELEASE) ## dist, chart, package lists and checksums in dist/, then publish to REGISTRY (DRY=1: print the commands only)
-	$(BIN)/python scripts/release.py $(if $(DRY),--dry)
+release: $(READY_RELEASE) ## dist, chart, package lists and checksums in dist/, then publish to REGISTRY (DRY=1: print how; PART=build or publish)
+	$(BIN)/python scripts/release.py $(if $(DRY),--dry) $(if $(PART),--part $(PART))
 
 ##@ Housekeeping
 

@@ -30,9 +30,14 @@ emulate() {
     case "$1" in linux/amd64) machine=x86_64 ;; linux/arm64) machine=aarch64 ;; *) machine=${1#linux/} ;; esac
     [ ! -e "$formats/qemu-$machine" ] || return 0
     need "qemu-$machine-static" qemu-user-static
-    [ -e "$formats/register" ] || mount -t binfmt_misc binfmt_misc "$formats"
-    [ -e "$formats/qemu-$machine" ] || cat "/usr/lib/binfmt.d/qemu-$machine.conf" >"$formats/register"
+    [ -e "$formats/register" ] || as_root mount -t binfmt_misc binfmt_misc "$formats"
+    [ -e "$formats/qemu-$machine" ] || as_root tee "$formats/register" <"/usr/lib/binfmt.d/qemu-$machine.conf" >/dev/null || {
+        echo "binshift: only root can register QEMU with the kernel for $1: run this as root, or once with sudo" >&2
+        exit 1
+    }
 }
+
+as_root() { if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo -n "$@"; fi; }
 
 # build TARGET PLATFORM INDEX: an image, which is added to the index. The certificates are there while RUN lines run, and not kept.
 build() {

@@ -1,8 +1,9 @@
-"""Makes everything that a release consists of, in `dist/`: `make release DRY=1` stops before anything is published.
+"""Makes everything that a release consists of, in `dist/`, and publishes it: `make release DRY=1` stops before the images are built.
 
 Wheel and sdist, the chart's archive, the lists of packages (CycloneDX) and SHA256SUMS. All are made from the last commit, and are equal if
 they are made again. A dry run reports problems at its end and builds anyway; otherwise a problem ends the command before it builds.
-Publishing needs REGISTRY, the place for images and charts, and the logins of twine, helm and skopeo.
+The two parts can run on two machines, so that what builds has no right to publish: the second part compares `dist/` with SHA256SUMS.
+Publishing needs REGISTRY, the place for images and charts, and the logins of twine, helm, skopeo and gh.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ LOCKS = ("operator", "runtime")
 IMAGES = {"operator": "binshift-operator", "spark": "binshift-spark"}
 """Target of the Dockerfile -> name of the image."""
 SUMS = "SHA256SUMS"
+PARTS = ("build", "publish")
+IMAGES_BUILT = ("make", "images")
 KUBE_VERSION = "1.29.0"
 """The oldest that the chart accepts; helm built without a release has an older one."""
 
@@ -117,51 +120,100 @@ def make(commit: str, version: str, repository: str | None) -> list[str]:
     for extra in LOCKS:
         made = sbom.document(read(f"requirements/{extra}.txt"), version, extra, seconds)
         (DIST / f"binshift-{version}-{extra}.cdx.json").write_text(sbom.text(made), encoding="utf-8")
-    unchecked = [] if check_chart(chart, version) else ["helm has not read the chart's archive: make chart builds helm"]
-    files = sorted(DIST.glob("binshift-*"))
-    sums = "".join(f"{build_dist.digest(path)}  {path.name}\n" for path in files)
-    (DIST / SUMS).write_text(sums, encoding="utf-8")
-    return unchecked
+    return [] if check_chart(chart, version) else ["helm has not read the chart's archive: make chart builds helm"]
+
+
+def assets() -> list[Path]:
+    """The files of the release's page: all but the images and SHA256SUMS."""
+    return sorted([*DIST.glob("binshift-*"), *(DIST / "images").glob("*.json")])
+
+
+def sums(files: Sequence[Path]) -> str:
+    """The checksums of files in `DIST`, as sha256sum writes them."""
+    return "".join(f"{build_dist.digest(path)}  {path.relative_to(DIST)}\n" for path in files)
+
+
+def write_sums(*, images: bool) -> None:
+    """Write SHA256SUMS of the files, and of the indexes of the images, which have the checksums of the rest of them."""
+    indexes = sorted((DIST / "images").glob("*/index.json")) if images else []
+    (DIST / SUMS).write_text(
+        sums([*(each for each in assets() if images or each.parent == DIST), *indexes]), encoding="utf-8"
+    )
+
+
+def sum_problems() -> list[str]:
+    """The files of SHA256SUMS that are missing or have other bytes."""
+    path = DIST / SUMS
+    if not path.exists():
+        return [f"{path} does not exist: make release PART=build"]
+    found = []
+    for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
+        file = DIST / line.rstrip("\n").partition("  ")[2]
+        if not file.exists() or sums([file]) != line:
+            found.append(f"{file} is not the file of {SUMS}")
+    return found
 
 
 def publishing(version: str, registry: str) -> list[list[str]]:
-    """The commands that publish the release, in their order: what others depend on first."""
-    commands = [["make", "images"]]
+    """The commands that publish the release, in their order: what others depend on first, what cannot be replaced last."""
+    commands = []
     for name in IMAGES.values():
         image = f"{name}:{version}"
         commands.append(["skopeo", "copy", "--all", f"oci:dist/images/{image}", f"docker://{registry}/{image}"])
     wheel, sdist = f"dist/binshift-{version}-py3-none-any.whl", f"dist/binshift-{version}.tar.gz"
+    files = [f"dist/{path.relative_to(DIST)}" for path in [*assets(), DIST / SUMS]]
+    notes = ["--notes", f"CHANGELOG.md has the changes of {version}."]
     return [
         *commands,
         [helm() or "helm", "push", f"dist/binshift-{version}.tgz", f"oci://{registry}/charts"],
+        ["gh", "release", "create", f"v{version}", "--verify-tag", "--title", version, *notes, *files],
         [os.path.relpath(build_dist.BIN / "twine", ROOT), "upload", "--non-interactive", wheel, sdist],
     ]
 
 
-def release(dry: bool, registry: str) -> int:
-    """Check, build, and publish unless ``dry``; the exit status."""
+def release(dry: bool, registry: str, parts: Sequence[str] = PARTS) -> int:
+    """Check, build, and publish unless ``dry``; the exit status.
+
+    Args:
+        dry: build what needs no images, and print the commands of the rest.
+        registry: the place for images and charts; "" is a problem unless ``dry``.
+        parts: of `PARTS`, those to run.
+    """
     commit = build_dist.last_commit()
     version = release_versions.version_of(reader(commit))
     found = problems(commit, version)
     if not dry and not registry:
         found.append("REGISTRY is not set: images and chart have no place")
-    if not found or dry:
+    if "build" in parts and (not found or dry):
         unchecked = make(commit, version, f"{registry}/{IMAGES['operator']}" if registry else None)
-        _lines((DIST / SUMS).read_text(encoding="utf-8").splitlines(), f"files of {version}:")
-        if dry:
-            _lines(unchecked, "not checked:")
-        else:
-            found += unchecked
-    commands = publishing(version, registry or "REGISTRY")
+        found += _finish(dry, unchecked)
+    elif not found:
+        found += sum_problems()
+    commands = publishing(version, registry or "REGISTRY") if "publish" in parts else []
     if dry:
-        _lines([" ".join(command) for command in commands], "a release would run:")
+        _lines([" ".join(command) for command in (IMAGES_BUILT, *commands)], "a release would run:")
     _lines(found, f"{version} cannot be released:")
     if found or dry:
         return 1 if found else 0
     for command in commands:
-        _lines([" ".join(command)], "run:")
-        subprocess.run(command, cwd=ROOT, check=True)
+        _run(command)
     return 0
+
+
+def _finish(dry: bool, unchecked: list[str]) -> list[str]:
+    """Build the images unless ``dry``, and write and show the checksums; returns the problems."""
+    if not dry and not unchecked:
+        _run(IMAGES_BUILT)
+    write_sums(images=not dry)
+    _lines((DIST / SUMS).read_text(encoding="utf-8").splitlines(), "files:")
+    if dry:
+        _lines(unchecked, "not checked:")
+    return [] if dry else unchecked
+
+
+def _run(command: Sequence[str]) -> None:
+    _lines([" ".join(command)], "run:")
+    subprocess.run(command, cwd=ROOT, check=True)
 
 
 def _lines(lines: Sequence[str], title: str) -> None:
@@ -175,8 +227,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--dry", action="store_true", help="build and check everything, and only print how to publish it"
     )
+    parser.add_argument("--part", choices=PARTS, help="run this part alone, in the order of the list")
+    given = parser.parse_args(arguments)
     try:
-        return release(parser.parse_args(arguments).dry, os.environ.get("REGISTRY", "").rstrip("/"))
+        return release(given.dry, os.environ.get("REGISTRY", "").rstrip("/"), [given.part] if given.part else PARTS)
     except (Refused, subprocess.CalledProcessError) as error:
         sys.stderr.write(f"binshift: {error}\n")
         return 1

@@ -14,8 +14,8 @@ ROOT = Path(__file__).resolve().parents[2]
 GITHUB = ROOT / ".github"
 WORKFLOWS = sorted((GITHUB / "workflows").glob("*.y*ml"))
 TARGETS = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
-WRITES = {"release.yml": {"id-token", "packages"}}
-"""What a workflow may write with its token; all others only read."""
+WRITES = {"release.yml": {"publish": {"contents", "id-token", "packages"}}}
+"""What a job of a workflow writes with its token; all others only read."""
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -62,20 +62,28 @@ def test_permissions_are_the_least(path: Path) -> None:
     """A token reads the repository, and writes only what a release needs; secrets are passed to the registry's login alone."""
     workflow = load(path)
     assert workflow["permissions"] == {"contents": "read"}
-    jobs = workflow["jobs"].values()
-    written = {name for job in jobs for name, kind in job.get("permissions", {}).items() if kind == "write"}
-    assert written == WRITES.get(path.name, set())
+    written = {
+        name: {what for what, kind in job["permissions"].items() if kind == "write"}
+        for name, job in workflow["jobs"].items()
+        if "permissions" in job
+    }
+    assert written == WRITES.get(path.name, {})
     assert "pull_request_target" not in path.read_text(encoding="utf-8")
-    steps = [step for job in jobs for step in job["steps"] if "secrets." in str(step)]
+    steps = [step for job in workflow["jobs"].values() for step in job["steps"] if "secrets." in str(step)]
     assert [step["uses"].partition("@")[0] for step in steps] == ["docker/login-action"] * (path.name in WRITES)
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
 def test_actions_are_pinned(path: Path) -> None:
-    """Every action has a major version, every job a time limit and a certain system."""
+    """Every action is a commit, with its version in a comment; a checkout keeps no token; every job has a time limit and a certain system."""
     jobs = load(path)["jobs"].values()
-    used = [step["uses"] for job in jobs for step in job["steps"] if "uses" in step]
-    assert [each for each in used if not re.fullmatch(r"(actions|docker)/[a-z-]+@v\d+", each)] == []
+    used = re.findall(r"uses: (.+)", path.read_text(encoding="utf-8"))
+    assert [
+        each for each in used if not re.fullmatch(r"(actions|docker)/[a-z-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", each)
+    ] == []
+    checkouts = [step for job in jobs for step in job["steps"] if "actions/checkout@" in step.get("uses", "")]
+    assert len(checkouts) == len(jobs)
+    assert [step for step in checkouts if step["with"] != {"persist-credentials": False}] == []
     assert [job for job in jobs if not job["timeout-minutes"] or "latest" in job["runs-on"]] == []
 
 
@@ -85,15 +93,29 @@ def test_every_supported_python_is_tested() -> None:
     supported = re.findall(r"Python :: (3\.\d+)$", "\n".join(project["classifiers"]), re.MULTILINE)
     jobs = load(GITHUB / "workflows" / "ci.yml")["jobs"]
     assert jobs["test"]["strategy"]["matrix"]["python"] == supported
-    steps = [*jobs["dist"]["steps"], *load(GITHUB / "workflows" / "release.yml")["jobs"]["publish"]["steps"]]
+    steps = [*jobs["dist"]["steps"], *load(GITHUB / "workflows" / "release.yml")["jobs"]["build"]["steps"]]
     installed = [step["with"]["python-version"].split() for step in steps if "setup-python" in step.get("uses", "")]
     assert installed == [supported[::-1]] * 2  # the last one is the default
+
+
+def test_every_supported_platform_is_tested() -> None:
+    """The versions of Java and the architectures of the compatibility page are in the jobs that run the tests."""
+    page = (ROOT / "docs" / "compatibility.md").read_text(encoding="utf-8")
+    versions = re.search(r"(?m)^\| Java \| (.+) \|$", page)
+    assert versions
+    jobs = load(GITHUB / "workflows" / "ci.yml")["jobs"]
+    tested = {
+        ("ubuntu-24.04", "17"),
+        *((each["system"], each["java"]) for each in jobs["platform"]["strategy"]["matrix"]["include"]),
+    }
+    assert {java for _, java in tested} == set(versions[1].split(", "))
+    assert {system.endswith("-arm") for system, _ in tested} == {"on x86-64 or arm64" in page, False}
 
 
 def test_everything_that_check_runs_is_run() -> None:
     """The jobs of a pull request are the parts of `make check`, the chart, the page, the site, the coverage and the package."""
     found = {command.split(" ")[1] for command in commands(load(GITHUB / "workflows" / "ci.yml"))}
-    assert found == {"static", "test-unit", "test-cluster", "chart", "page", "docs", "coverage", "dist"}
+    assert found == {"static", "test", "test-unit", "test-cluster", "chart", "page", "docs", "coverage", "dist"}
 
 
 def test_commit_hooks_call_make() -> None:

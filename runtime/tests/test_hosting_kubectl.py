@@ -17,6 +17,7 @@ import pytest
 from certificates import Authority, Mounted
 from control_fakes import ADMIN, DRAIN, FakeService
 
+from binshift import __version__
 from binshift.control import ControlSettings, Tokens, serve
 from binshift.hosting.kubectl import plugin
 
@@ -184,6 +185,14 @@ def test_the_error_is_kubectls_own(run: Run, tmp_path: Path) -> None:
     assert "NoRun" in printed
     assert "is forbidden" in printed
     assert printed.count("\n") == 1
+
+
+def test_version_and_help_need_no_cluster(capsys: pytest.CaptureFixture[str]) -> None:
+    """The version is the package's; the help names the way to the help of a command."""
+    for option, shown in (("--version", f"kubectl binshift {__version__}\n"), ("--help", "COMMAND --help")):
+        with pytest.raises(SystemExit):
+            plugin.main([option])
+        assert shown in capsys.readouterr().out
 
 
 def test_completion_lists_the_commands(run: Run, tmp_path: Path) -> None:

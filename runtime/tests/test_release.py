@@ -109,15 +109,22 @@ def ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
 
     def make(commit: str, version: str, repository: str | None) -> list[str]:
         found.append(f"make {version} {repository}")
-        (tmp_path / release.SUMS).write_text("0  file\n", encoding="utf-8")
+        (tmp_path / f"binshift-{version}.tgz").write_text("chart", encoding="utf-8")
         return []
+
+    def run(command: list[str], **_: Any) -> None:
+        found.append(" ".join(command))
+        if tuple(command) == release.IMAGES_BUILT:
+            for name in ("operator-linux-amd64.cdx.json", "operator/index.json"):
+                (tmp_path / "images" / name).parent.mkdir(parents=True, exist_ok=True)
+                (tmp_path / "images" / name).write_text("{}", encoding="utf-8")
 
     monkeypatch.setattr(release, "problems", lambda commit, version: [])
     monkeypatch.setattr(release, "make", make)
     monkeypatch.setattr(release, "DIST", tmp_path)
     monkeypatch.setattr(release, "helm", lambda: None)
     monkeypatch.setattr(build_dist, "last_commit", lambda: "HEAD")
-    monkeypatch.setattr(subprocess, "run", lambda command, **_: found.append(" ".join(command)))
+    monkeypatch.setattr(subprocess, "run", run)
     monkeypatch.setattr(release, "reader", lambda commit: read)
     return found
 
@@ -125,9 +132,37 @@ def ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
 def test_publishing_ends_with_the_index(ran: list[str]) -> None:
     """Images come before the chart that names them, and the package, which cannot be replaced, is last."""
     assert release.release(dry=False, registry="example") == 0
-    assert ran[0] == f"make {VERSION} example/binshift-operator"
-    pushes = [command.split()[0:2] for command in ran if re.search(" (copy|push|upload) ", command)]
-    assert [each[0].rpartition("/")[2] for each in pushes] == ["skopeo", "skopeo", "helm", "twine"]
+    assert ran[:2] == [f"make {VERSION} example/binshift-operator", "make images"]
+    programs = [command.split()[0].rpartition("/")[2] for command in ran[2:]]
+    assert programs == ["skopeo", "skopeo", "helm", "gh", "twine"]
+
+
+def test_what_builds_does_not_publish(ran: list[str], tmp_path: Path) -> None:
+    """The first part ends with checksums of everything, which is all that the second part publishes."""
+    assert release.release(dry=False, registry="example", parts=["build"]) == 0
+    assert ran == [f"make {VERSION} example/binshift-operator", "make images"]
+    names = [line.partition("  ")[2] for line in (tmp_path / release.SUMS).read_text().splitlines()]
+    files = [f"binshift-{VERSION}.tgz", "images/operator-linux-amd64.cdx.json"]
+    assert names == [*files, "images/operator/index.json"]
+    ran.clear()
+    assert release.release(dry=False, registry="example", parts=["publish"]) == 0
+    assert [command for command in ran if command.startswith("make")] == []
+    (page,) = (command for command in ran if command.startswith("gh "))
+    assert page.split()[-3:] == [f"dist/{name}" for name in (*files, release.SUMS)]
+
+
+@pytest.mark.parametrize("damage", ["other", "missing", "no sums"])
+def test_another_file_is_not_published(
+    ran: list[str], tmp_path: Path, damage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file that is not the one that was built is named, and nothing is published."""
+    assert release.release(dry=False, registry="example", parts=["build"]) == 0
+    path = tmp_path / (release.SUMS if damage == "no sums" else "images/operator/index.json")
+    path.write_text("other") if damage == "other" else path.unlink()
+    ran.clear()
+    assert release.release(dry=False, registry="example", parts=["publish"]) == 1
+    assert ran == []
+    assert str(path) in capsys.readouterr().out
 
 
 def test_a_dry_run_publishes_nothing(ran: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from rich.console import Console
 
+from binshift import __version__
 from binshift.errors import NoSuchMigration
 from binshift.hosting.client import ControlClient
 from binshift.hosting.display import (
@@ -203,7 +204,12 @@ def parser() -> argparse.ArgumentParser:
     common.add_argument("--context", help="of the kubeconfig")
     common.add_argument("--kubeconfig", metavar="FILE", help="another kubeconfig")
     common.add_argument("--output", choices=("text", "json"), default="text", help="output format (default: text)")
-    found = argparse.ArgumentParser(PROGRAM, description="Shows and moves the state of dataflows.")
+    found = argparse.ArgumentParser(
+        PROGRAM,
+        description="Shows and moves the state of dataflows.",
+        epilog=f"`{PROGRAM} COMMAND --help` describes each of them.",
+    )
+    found.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
     made = found.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (act, text) in COMMANDS.items():
         each = made.add_parser(name, help=text, description=act.__doc__, parents=[common])
