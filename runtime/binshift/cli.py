@@ -19,7 +19,10 @@ from binshift import __version__
 from binshift.hosting.exits import exit_status
 
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
-    "init": ("binshift.hosting.local.init:main", "write a program, its test, a Dockerfile and a manifest to start from"),
+    "init": (
+        "binshift.hosting.local.init:main",
+        "write a program, its test, a Dockerfile and a manifest to start from",
+    ),
     "run": ("binshift.hosting.local.run:main", "run a program on a cluster on this machine"),
     "status": ("binshift.hosting.local.show:status", "show what a run is doing"),
     "page": ("binshift.hosting.local.show:page", "print the address of a run's page, for a browser"),

@@ -148,12 +148,15 @@ def test_a_batch_that_spark_has_written_is_not_written_again(spark: SparkSession
 
 def test_a_directory_with_epochs_keeps_its_layout(spark: SparkSession, tmp_path: Path) -> None:
     """A query that had directories for epochs in append mode continues with them."""
-    put(FileSink("parquet", str(tmp_path), ["n"]), spark.range(1).toDF("n"), 0)
-    sink = sink_for(spark, "parquet", spark.range(1).toDF("n").schema, {}, path=str(tmp_path))
+    out, checkpoint = tmp_path / "out", tmp_path / "checkpoint"
+    put(FileSink("parquet", str(out), ["n"]), spark.range(1).toDF("n"), 0)
+    sink = sink_for(spark, "parquet", spark.range(1).toDF("n").schema, {}, path=str(out))
     assert isinstance(sink, FileSink)
-    sink.keep_layout(spark)
+    checkpoint.mkdir()
+    (checkpoint / "metadata").write_text("{}")
+    sink.open(spark, str(checkpoint), None, None)
     put(sink, spark.range(1).toDF("n"), 1)
-    assert sorted(row.epoch for row in spark.read.parquet(str(tmp_path)).collect()) == [0, 1]
+    assert sorted(row.epoch for row in spark.read.parquet(str(out)).collect()) == [0, 1]
 
 
 def test_files_that_were_cut_off_are_not_listed(spark: SparkSession, tmp_path: Path) -> None:

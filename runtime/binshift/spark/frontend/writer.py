@@ -32,7 +32,6 @@ from binshift.spark.sinks import (
     RowWriter,
     Sink,
     TableSink,
-    open_output,
     sink_for,
 )
 from binshift.spark.stages.compiling import check_by_spark
@@ -215,7 +214,7 @@ class StatefulStreamWriter(DataStreamWriter):
         location = check_location(given or tempfile.mkdtemp(prefix="binshift-checkpoint-"))
         check_file_system(spark, location)
         if isinstance(sink, FileSink):
-            open_output(spark, sink, location, settings.restore_from, settings.adopt)
+            sink.open(spark, location, settings.restore_from, settings.adopt)
         return Definition(
             frame=self._df,
             settings=settings,

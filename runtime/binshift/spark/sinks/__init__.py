@@ -27,7 +27,7 @@ from pyspark.sql.types import StructType
 from binshift.errors import InvalidQuery
 from binshift.spark.sinks.console import ConsoleSink
 from binshift.spark.sinks.contract import Guarantee, Sink
-from binshift.spark.sinks.files import FILE_FORMATS, FileSink, open_output
+from binshift.spark.sinks.files import FILE_FORMATS, FileSink
 from binshift.spark.sinks.formats import FormatSink, KafkaSink, NoopSink, TableSink
 from binshift.spark.sinks.functions import BatchFunction, ForeachBatchSink, ForeachSink, RowFunction, RowWriter
 from binshift.spark.sinks.memory import MemorySink
@@ -47,7 +47,6 @@ __all__ = [
     "RowWriter",
     "Sink",
     "TableSink",
-    "open_output",
     "sink_for",
 ]
 

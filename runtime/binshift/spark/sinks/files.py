@@ -91,14 +91,40 @@ class FileSink:
         """See `Sink`; it follows from the layout."""
         return Guarantee.FILES_BY_EPOCH if self.by_epoch else Guarantee.FILES
 
-    def keep_layout(self, spark: SparkSession) -> None:
-        """A directory that has epochs in directories keeps this layout.
+    def open(self, spark: SparkSession, checkpoint: str, restored_from: str | None, adopted_from: str | None) -> None:
+        """Choose the layout. A new query, whose epochs begin at 0, does not write among the epochs of an older one.
+
+        Args:
+            spark: the session.
+            checkpoint: the query's location.
+            restored_from: a snapshot whose epochs the query continues.
+            adopted_from: the checkpoint of a Spark query that it continues, with that query's directory.
 
         Raises:
-            InvalidQuery: the result has a column named ``epoch``.
+            InvalidQuery: the directory has epochs, but the checkpoint is new; Spark's log hides epochs in directories from its readers; or
+                such a directory is continued, and the result has a column named ``epoch``.
         """
-        if not self.by_epoch and self._folders(spark).names(f"{EPOCH_PREFIX}*"):
+        folders = self._folders(spark)
+        epochs = len(folders.names(f"{EPOCH_PREFIX}*"))
+        if epochs and not self.by_epoch:
             self._lay_out_by_epoch()
+        if restored_from is not None:
+            return
+        logged = bool(folders.names(SPARK_LOG))
+        if self.by_epoch and logged:
+            raise InvalidQuery(
+                f"{self.path} has the log of Spark's file sink, {SPARK_LOG}, which hides all other files from Spark's readers, and so the epochs "
+                "of a result that is not in append mode. Choose another directory"
+            )
+        number = self._log(spark).last() + 1 if logged else epochs
+        if not number or open_folders(spark, checkpoint.rstrip("/")).names("*"):
+            return
+        if adopted_from is None or self.by_epoch:
+            raise InvalidQuery(
+                f"{self.path} holds {number} epochs of another query, among which this new one would write: choose another "
+                f"directory, or continue from the checkpoint they were written with; {checkpoint} is empty"
+            )
+        self.listed_by_spark = number - 1
 
     def _lay_out_by_epoch(self) -> None:
         if "epoch" in (column.lower() for column in self._columns):
@@ -199,39 +225,3 @@ class FileSink:
 
     def close(self) -> None:
         """Nothing to release."""
-
-
-def open_output(
-    spark: SparkSession, sink: FileSink, checkpoint: str, restored_from: str | None, adopted_from: str | None
-) -> None:
-    """Choose the layout of a query's directory. A new query, whose epochs begin at 0, does not write among the epochs of an older one.
-
-    Args:
-        spark: the session.
-        sink: of the query.
-        checkpoint: its location.
-        restored_from: a snapshot whose epochs the query continues.
-        adopted_from: the checkpoint of a Spark query that it continues, with that query's directory.
-
-    Raises:
-        InvalidQuery: the directory has epochs, but the checkpoint is new; or Spark's log hides epochs in directories from its readers.
-    """
-    sink.keep_layout(spark)
-    if restored_from is not None:
-        return
-    folders, path = open_folders(spark, sink.path), sink.path
-    logged = bool(folders.names(SPARK_LOG))
-    if sink.by_epoch and logged:
-        raise InvalidQuery(
-            f"{path} has the log of Spark's file sink, {SPARK_LOG}, which hides all other files from Spark's readers, and so the epochs of "
-            "a result that is not in append mode. Choose another directory"
-        )
-    number = len(folders.names(f"{EPOCH_PREFIX}*")) if sink.by_epoch else logged and SparkLog(spark, path).last() + 1
-    if not number or open_folders(spark, checkpoint.rstrip("/")).names("*"):
-        return
-    if adopted_from is None or sink.by_epoch:
-        raise InvalidQuery(
-            f"{path} holds {number} epochs of another query, among which this new one would write: choose another "
-            f"directory, or continue from the checkpoint they were written with; {checkpoint} is empty"
-        )
-    sink.listed_by_spark = number - 1
