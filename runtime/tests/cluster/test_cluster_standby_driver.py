@@ -5,11 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from certificates import Authority, Mounted
 from pods_world import DRAIN, Pods, free_ports, pods
+
+from binshift.encryption import AUTHORITY, AUTHORITY_VARIABLE, TLS_VARIABLE
+from binshift.hosting.pod.drain import drain
 
 pytestmark = pytest.mark.cluster
 
@@ -35,12 +40,13 @@ def start_driver(world: Pods, slot: int, **more: str) -> None:
         "BINSHIFT_CHECKPOINT": str(world.folder / "checkpoint"),
         "BINSHIFT_OWNER": "uid-1",
         "BINSHIFT_TERMINATION_LOG": str(world.folder / "termination"),
+        **({} if world.tls is None else {TLS_VARIABLE: str(world.tls)}),
     }
     world.start(f"driver-{slot}", "driver", host, str(PROGRAM), str(world.folder / "failing"), **ours, **own)
 
 
-def start_worker(world: Pods, slot: int) -> None:
-    """Start an executor's pod with its relay."""
+def start_worker(world: Pods, slot: int) -> str:
+    """Start an executor's pod with its relay; returns the port by which the relay leads to the active driver's control API."""
     relay, control, *_ = map(str, free_ports())
     world.start(
         f"worker-{slot}",
@@ -52,6 +58,7 @@ def start_worker(world: Pods, slot: int) -> None:
         BINSHIFT_RELAY_PORT=relay,
         BINSHIFT_CONTROL_RELAY_PORT=control,
     )
+    return control
 
 
 def seen(world: Pods, slot: int) -> Any:
@@ -113,3 +120,28 @@ def test_a_standby_takes_over(tmp_path: Path) -> None:
         world.ask("POST", "/v1/activate", host=HOSTS[0])
         after = world.awaited(lambda got: got["epoch"] > before, lambda: seen(world, 0))
         assert after["failures"] == 0
+
+
+def test_an_encrypted_standby_takes_over(tmp_path: Path) -> None:
+    """With one certificate for both drivers: a take-over, then the preStop hook of an executor, which calls whichever is active by its relay."""
+    mounted = Mounted(tmp_path / "tls")
+    with pods(tmp_path, mounted.put(Authority().issue("localhost", *HOSTS))) as world:
+        start_driver(world, 0)
+        controls = [start_worker(world, slot) for slot in (0, 1)]
+        awaited(world, 0, state="Standby")
+        world.ask("POST", "/v1/activate", host=HOSTS[0])
+        grows(world, 0)
+        start_driver(world, 1)
+        awaited(world, 1, state="Standby", active=False)
+        before = grows(world, 0)
+        kill(world, 0)
+        world.ask("POST", "/v1/activate", host=HOSTS[1])
+        world.awaited(lambda got: got["epoch"] > before, lambda: seen(world, 1))
+        hook = {
+            "BINSHIFT_CONTROL_URL": f"https://localhost:{controls[1]}",
+            AUTHORITY_VARIABLE: str(tmp_path / "tls" / AUTHORITY),
+            "BINSHIFT_DRAIN_TOKEN": DRAIN,
+            "BINSHIFT_SLOT": "1",
+        }
+        assert drain(hook, time.monotonic, time.sleep).startswith("worker 1 is drained")
+        assert awaited(world, 1, workers=[0])["failures"] == 0
