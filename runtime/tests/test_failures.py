@@ -93,6 +93,10 @@ def test_the_message_has_sparks_condition() -> None:
     found = classify(PythonException(WORKER, "PYTHON_EXCEPTION", {}))
     assert str(found).splitlines()[0] == "the program failed inside an epoch [PYTHON_EXCEPTION]:"
     assert str(classify(RuntimeError(WORKER))).splitlines()[0] == "the program failed inside an epoch:"
+    text = (
+        f": dev.binshift.StandingDriver$Failed: x.PythonException: [PYTHON_EXCEPTION] An exception was thrown: {WORKER}"
+    )
+    assert str(classify(RuntimeError(text))).splitlines()[0] == str(found).splitlines()[0]
     own = WORKER.replace("ZeroDivisionError: ", "pyspark.errors.exceptions.base.PySparkTypeError: [UDF_RETURN_TYPE] ")
     assert (
         str(classify(PythonException(own, "PYTHON_EXCEPTION", {}))).splitlines()[0]

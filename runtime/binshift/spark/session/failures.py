@@ -43,6 +43,9 @@ TRACEBACK = re.compile(
 CONDITION = re.compile(r"^pyspark\.errors\.\S+: \[[A-Z]", re.MULTILINE)
 """An error of PySpark's own checks in a worker, which begins with Spark's name of it."""
 
+OUTER_CONDITION = re.compile(r"(?:^|: )\[([A-Z][A-Z0-9_.]*)\] ", re.MULTILINE)
+"""Spark's name of an error that a standing task has reported as text."""
+
 HEADER = "Traceback (most recent call last):"
 SPARKS_FRAME = re.compile(r"/pyspark/|pyspark\.zip")
 OUR_FRAME = re.compile(r"/binshift/(?:spark|engine|worker|operators|store|log)/")
@@ -78,7 +81,7 @@ def classify(error: Exception) -> Exception:
         return EpochFailed(f"an executor or its Python worker was lost: {_first_line(text)}")
     if traceback:
         short = shorten(traceback[0])
-        named = None if CONDITION.search(short) or not isinstance(error, PySparkException) else error.getCondition()
+        named = None if CONDITION.search(short) else _condition(error, text[: traceback.start()])
         where = f"inside an epoch [{named}]" if named else "inside an epoch"
         return UserFunctionFailed(f"the program failed {where}:\n{short}")
     if (write := WRITE.search(text)) is not None:
@@ -86,6 +89,14 @@ def classify(error: Exception) -> Exception:
     if (task := TASK.search(text)) is not None:
         return TaskFailed(f"a task failed: {task[1][:TASK_MESSAGE_CHARACTERS]}{_because(text[task.end() :])}")
     return error
+
+
+def _condition(error: Exception, message: str) -> str | None:
+    """Spark's name of an error, if it has one."""
+    if isinstance(error, PySparkException):
+        return error.getCondition()
+    found = OUTER_CONDITION.search(message)
+    return found and found[1]
 
 
 def _not_written(place: str, rest: str) -> Exception:
