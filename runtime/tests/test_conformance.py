@@ -60,6 +60,21 @@ def test_a_refusal_is_neither_the_same_nor_a_problem() -> None:
     assert "| all | 1 | 0 | 1 |" in table([refused], ["calm"])
 
 
+def test_the_table_of_the_readme_has_every_program() -> None:
+    """The README shows the table of a run: each kind with its number of programs, and every program is the same or refused."""
+    shown = (
+        (Path(__file__).resolve().parents[2] / "README.md")
+        .read_text(encoding="utf-8")
+        .partition("| programs | number |")[2]
+    )
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in shown.partition("\n\n")[0].splitlines()[2:]
+    ]
+    counts = Counter(each.kind for each in PROGRAMS)
+    assert {kind: int(number) for kind, number, *_ in rows} == {**counts, "all": len(PROGRAMS)}
+    assert [kind for kind, number, calm, _, refused in rows if int(calm) + int(refused) != int(number)] == []
+
+
 def test_an_empty_or_failing_oracle_is_a_problem() -> None:
     """A program without rows proves nothing, and an error has to be declared."""
     empty = Outcome("struct<k:string>", ((), ()))
