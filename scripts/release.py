@@ -33,6 +33,8 @@ IMAGES = {"operator": "binshift-operator", "spark": "binshift-spark"}
 SUMS = "SHA256SUMS"
 PARTS = ("build", "publish")
 IMAGES_BUILT = ("make", "images")
+INDEX = "index.json"
+"""Of an image's layout."""
 KUBE_VERSION = "1.29.0"
 """The oldest that the chart accepts; helm built without a release has an older one."""
 
@@ -123,35 +125,31 @@ def make(commit: str, version: str, repository: str | None) -> list[str]:
     return [] if check_chart(chart, version) else ["helm has not read the chart's archive: make chart builds helm"]
 
 
-def assets() -> list[Path]:
-    """The files of the release's page: all but the images and SHA256SUMS."""
-    return sorted([*DIST.glob("binshift-*"), *(DIST / "images").glob("*.json")])
-
-
-def sums(files: Sequence[Path]) -> str:
-    """The checksums of files in `DIST`, as sha256sum writes them."""
-    return "".join(f"{build_dist.digest(path)}  {path.relative_to(DIST)}\n" for path in files)
-
-
 def write_sums(*, images: bool) -> None:
-    """Write SHA256SUMS of the files, and of the indexes of the images, which have the checksums of the rest of them."""
-    indexes = sorted((DIST / "images").glob("*/index.json")) if images else []
-    (DIST / SUMS).write_text(
-        sums([*(each for each in assets() if images or each.parent == DIST), *indexes]), encoding="utf-8"
-    )
+    """Write SHA256SUMS of the files, and with ``images`` of their package lists and indexes, which have the checksums of the rest of them."""
+    patterns = ["binshift-*", *(["images/*.json", f"images/*/{INDEX}"] if images else [])]
+    files = [path for pattern in patterns for path in sorted(DIST.glob(pattern))]
+    (DIST / SUMS).write_text("".join(map(_sum, files)), encoding="utf-8")
+
+
+def _sum(path: Path) -> str:
+    """The line of a file in `DIST`, as sha256sum writes it."""
+    return f"{build_dist.digest(path)}  {path.relative_to(DIST)}\n"
+
+
+def _read_sums() -> dict[Path, str]:
+    """The files that SHA256SUMS has, with their lines; none if it does not exist."""
+    path = DIST / SUMS
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
+    return {DIST / line.rstrip("\n").partition("  ")[2]: line for line in lines}
 
 
 def sum_problems() -> list[str]:
     """The files of SHA256SUMS that are missing or have other bytes."""
-    path = DIST / SUMS
-    if not path.exists():
-        return [f"{path} does not exist: make release PART=build"]
-    found = []
-    for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
-        file = DIST / line.rstrip("\n").partition("  ")[2]
-        if not file.exists() or sums([file]) != line:
-            found.append(f"{file} is not the file of {SUMS}")
-    return found
+    if not (files := _read_sums()):
+        return [f"{DIST / SUMS} has no files: make release PART=build"]
+    wrong = [path for path, line in files.items() if not path.exists() or _sum(path) != line]
+    return [f"{path} is not the file of {SUMS}" for path in wrong]
 
 
 def publishing(version: str, registry: str) -> list[list[str]]:
@@ -161,7 +159,8 @@ def publishing(version: str, registry: str) -> list[list[str]]:
         image = f"{name}:{version}"
         commands.append(["skopeo", "copy", "--all", f"oci:dist/images/{image}", f"docker://{registry}/{image}"])
     wheel, sdist = f"dist/binshift-{version}-py3-none-any.whl", f"dist/binshift-{version}.tar.gz"
-    files = [f"dist/{path.relative_to(DIST)}" for path in [*assets(), DIST / SUMS]]
+    shown = [path for path in (*_read_sums(), DIST / SUMS) if path.name != INDEX]
+    files = [f"dist/{path.relative_to(DIST)}" for path in shown]
     notes = ["--notes", f"CHANGELOG.md has the changes of {version}."]
     return [
         *commands,
@@ -184,28 +183,26 @@ def release(dry: bool, registry: str, parts: Sequence[str] = PARTS) -> int:
     found = problems(commit, version)
     if not dry and not registry:
         found.append("REGISTRY is not set: images and chart have no place")
-    if "build" in parts and (not found or dry):
-        unchecked = make(commit, version, f"{registry}/{IMAGES['operator']}" if registry else None)
-        found += _finish(dry, unchecked)
-    elif not found:
-        found += sum_problems()
-    commands = publishing(version, registry or "REGISTRY") if "publish" in parts else []
+    if dry or not found:
+        found += _build(commit, version, registry, dry=dry) if "build" in parts else sum_problems()
     if dry:
-        _lines([" ".join(command) for command in (IMAGES_BUILT, *commands)], "a release would run:")
+        commands: list[Sequence[str]] = [IMAGES_BUILT] if "build" in parts else []
+        commands += publishing(version, registry or "REGISTRY") if "publish" in parts else []
+        _lines([" ".join(command) for command in commands], "a release would run:")
     _lines(found, f"{version} cannot be released:")
-    if found or dry:
-        return 1 if found else 0
-    for command in commands:
-        _run(command)
-    return 0
+    if not (found or dry) and "publish" in parts:
+        for command in publishing(version, registry):
+            _run(command)
+    return 1 if found else 0
 
 
-def _finish(dry: bool, unchecked: list[str]) -> list[str]:
-    """Build the images unless ``dry``, and write and show the checksums; returns the problems."""
+def _build(commit: str, version: str, registry: str, *, dry: bool) -> list[str]:
+    """Make everything, unless ``dry`` with the images, and write and show the checksums; returns the problems."""
+    unchecked = make(commit, version, f"{registry}/{IMAGES['operator']}" if registry else None)
     if not dry and not unchecked:
         _run(IMAGES_BUILT)
     write_sums(images=not dry)
-    _lines((DIST / SUMS).read_text(encoding="utf-8").splitlines(), "files:")
+    _lines((DIST / SUMS).read_text(encoding="utf-8").splitlines(), f"files of {version}:")
     if dry:
         _lines(unchecked, "not checked:")
     return [] if dry else unchecked
