@@ -36,18 +36,7 @@ def test_the_working_folder_is_not_entered(
 def test_the_programs_test_passes(tmp_path: Path) -> None:
     """It runs on plain Spark, without a cluster."""
     init.create(tmp_path, "clicks")
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "--rootdir",
-        str(tmp_path),
-        str(tmp_path),
-    ]
-    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    ran = subprocess.run([sys.executable, "-m", "pytest"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert "1 passed" in ran.stdout, ran.stdout + ran.stderr
 
 

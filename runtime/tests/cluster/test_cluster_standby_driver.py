@@ -93,6 +93,20 @@ def grows(world: Pods, slot: int) -> int:
     return int(world.awaited(lambda got: got["epoch"] >= epoch + 2, lambda: seen(world, slot))["epoch"])
 
 
+def park(world: Pods, slot: int) -> int:
+    """Start the driver that waits next to the active one; returns the active one's newest epoch."""
+    start_driver(world, slot)
+    awaited(world, slot, state="Standby", active=False)
+    return grows(world, 1 - slot)
+
+
+def take_over(world: Pods, slot: int, before: int) -> Any:
+    """Kill the active driver, and activate the other one; returns its report after its first epoch."""
+    kill(world, 1 - slot)
+    world.ask("POST", "/v1/activate", host=HOSTS[slot])
+    return world.awaited(lambda got: got["epoch"] > before, lambda: seen(world, slot))
+
+
 def test_a_standby_takes_over(tmp_path: Path) -> None:
     """(I8) The standby parks without touching the checkpoint, takes over with the executors, and a new standby parks."""
     with pods(tmp_path) as world:
@@ -103,23 +117,10 @@ def test_a_standby_takes_over(tmp_path: Path) -> None:
         assert not (tmp_path / "checkpoint").exists()
         assert world.ask("POST", "/v1/activate", host=HOSTS[0])["active"] is True
         grows(world, 0)
-        start_driver(world, 1)
-        awaited(world, 1, state="Standby", active=False)
-        before = grows(world, 0)
-
-        kill(world, 0)
-        world.ask("POST", "/v1/activate", host=HOSTS[1])
-        after = world.awaited(lambda got: got["epoch"] > before, lambda: seen(world, 1))
-        assert after["workers"] == [0, 1]
+        assert take_over(world, 1, park(world, 1))["workers"] == [0, 1]
         grows(world, 1)
-        start_driver(world, 0)  # with the files of its master, as after a restart of containers
-        awaited(world, 0, state="Standby", active=False)
-        before = grows(world, 1)
-
-        kill(world, 1)
-        world.ask("POST", "/v1/activate", host=HOSTS[0])
-        after = world.awaited(lambda got: got["epoch"] > before, lambda: seen(world, 0))
-        assert after["failures"] == 0
+        # With the files of its master, as after a restart of containers.
+        assert take_over(world, 0, park(world, 0))["failures"] == 0
 
 
 def test_an_encrypted_standby_takes_over(tmp_path: Path) -> None:
@@ -131,12 +132,7 @@ def test_an_encrypted_standby_takes_over(tmp_path: Path) -> None:
         awaited(world, 0, state="Standby")
         world.ask("POST", "/v1/activate", host=HOSTS[0])
         grows(world, 0)
-        start_driver(world, 1)
-        awaited(world, 1, state="Standby", active=False)
-        before = grows(world, 0)
-        kill(world, 0)
-        world.ask("POST", "/v1/activate", host=HOSTS[1])
-        world.awaited(lambda got: got["epoch"] > before, lambda: seen(world, 1))
+        take_over(world, 1, park(world, 1))
         hook = {
             "BINSHIFT_CONTROL_URL": f"https://localhost:{controls[1]}",
             AUTHORITY_VARIABLE: str(tmp_path / "tls" / AUTHORITY),
