@@ -116,8 +116,8 @@ def _speed(parser: argparse.ArgumentParser) -> None:
         "Run each query with state on Spark and on binshift in turn, over the same events, and compare their speed."
     )
     _chosen(parser, [query.name for query in QUERIES.values() if query.state], bins=256)
-    parser.add_argument("--events", type=int, default=240_000, help="in all")
-    parser.add_argument("--steps", type=int, default=12, help="batches, of which the first four are not measured")
+    parser.add_argument("--events", type=int, default=800_000, help="in all")
+    parser.add_argument("--steps", type=int, default=40, help="batches, of which the first 24 are not measured")
 
 
 if __name__ == "__main__":

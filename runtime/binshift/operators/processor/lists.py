@@ -101,9 +101,9 @@ class Lists:
             return
         headers = {at: found for at in self._changed if (found := self._stored_headers().get(at)) is not None}
         replaced = {at: headers[at] for at, change in self._changed.items() if change.replaces and at in headers}
-        self._delete(replaced)
         kept = {at: header for at, header in headers.items() if at not in replaced}
         new = self._write({at: change for at, change in self._changed.items() if change.elements}, kept)
+        self._delete_rest(replaced, new)
         self._reindex(headers, new)
         self._changed = {}
 
@@ -151,10 +151,17 @@ class Lists:
 
     # ------------------------------------------------------------------------------------------------------- writing
 
-    def _delete(self, headers: dict[int, Header]) -> None:
-        chunks = [(at, number) for at, header in headers.items() for number in header.numbers]
+    def _delete_rest(self, replaced: dict[int, Header], new: dict[int, Header]) -> None:
+        """Delete chunks and headers of replaced lists that were not written again."""
+        gone = {at: header for at, header in replaced.items() if at not in new}
+        chunks = [
+            (at, number)
+            for at, header in replaced.items()
+            for number in header.numbers
+            if at in gone or number not in new[at].numbers
+        ]
         self._view.delete(self._group.bins_of(chunks), self._chunk_keys(chunks))
-        self._view.delete(self._bins_at(headers), self._keys_at(HEADER_SPACE, headers))
+        self._view.delete(self._bins_at(gone), self._keys_at(HEADER_SPACE, gone))
 
     def _write(self, changes: dict[int, _Change], kept: dict[int, Header]) -> dict[int, Header]:
         """Write chunks and headers; returns the headers."""

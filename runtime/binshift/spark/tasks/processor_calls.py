@@ -9,7 +9,7 @@ from typing import Any, cast
 import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, StatefulProcessor, TimerValues
-from pyspark.sql.types import Row, StructType
+from pyspark.sql.types import StructType
 
 from binshift.operators.processor.contract import Calls, Firing, InputGroup, States
 from binshift.operators.processor.operator import TimeMode
@@ -18,6 +18,7 @@ from binshift.spark.tasks.processor_format import Format
 from binshift.spark.tasks.processor_handle import Phase
 from binshift.spark.tasks.processor_states import TaskHandle
 from binshift.spark.tasks.processor_types import to_python
+from binshift.spark.tasks.user_rows import row_maker
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class ProcessorCalls:
         self._output = pickled.format.output()
         none = pickled.time is TimeMode.NONE
         self._times = TimerValues(*((-1, -1) if none else (states.turn.time_ms, states.watermark_ms)))
-        self._key_row = Row(*pickled.keys.names)
+        self._key_row = row_maker(pickled.keys.names)
         self._python_key = to_python(pickled.keys)
         handle = TaskHandle(states, pickled.time, pickled.parsed)
         self._processor.init(handle)
@@ -91,7 +92,7 @@ class ProcessorCalls:
         python = self._python_key
         for at, time_ms in zip(firing.places, firing.times_ms, strict=True):
             turn.at = at
-            key = self._key_row(*(keys[at] if python is None else python(keys[at])))
+            key = self._key_row(keys[at] if python is None else python(keys[at]))
             output.add(
                 self._processor.handleExpiredTimer(
                     key=key, timerValues=self._times, expiredTimerInfo=ExpiredTimerInfo(time_ms)

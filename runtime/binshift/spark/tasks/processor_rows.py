@@ -10,6 +10,8 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import Row, StructType
 
+from binshift.spark.tasks.user_rows import row_maker, values_of
+
 OUTPUT_ROWS_MAX = 32_768
 """Rows that are converted together."""
 
@@ -30,7 +32,7 @@ class RowFormat:
 
     def keys(self, batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
         """Grouping keys as users get them."""
-        return list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+        return list(zip(*map(values_of, batch.columns), strict=True))
 
     def input(self, batch: pa.RecordBatch) -> RowInput:
         """Rows of the input."""
@@ -54,8 +56,7 @@ class RowInput:
     """
 
     def __init__(self, batch: pa.RecordBatch, names: list[str]) -> None:
-        columns = [column.to_pylist() for column in batch.columns]
-        self._rows = list(map(Row(*names), *columns))
+        self._rows = list(map(row_maker(names), zip(*map(values_of, batch.columns), strict=True)))
 
     def between(self, start: int, stop: int) -> Iterator[Row]:
         """The rows of one key."""
@@ -74,7 +75,7 @@ class RowOutput:
         type = to_arrow_type(schema, timezone="UTC", prefers_large_types=False)
         self._schema = pa.schema(list(type))
         self._plain = not any(map(pa.types.is_nested, self._schema.types))
-        self._names = schema.names
+        self._names = tuple(schema.names)
         self._rows: list[Row] = []
 
     def add(self, returned: Iterable[Any]) -> None:
@@ -91,8 +92,7 @@ class RowOutput:
         rows, self._rows = self._rows, []
         if not rows:
             return
-        names = self._names
-        if self._plain and all(getattr(row, "__fields__", None) == names for row in rows):
+        if self._plain and self._are_whole(rows):
             columns = [
                 pa.array(values, field.type)
                 for values, field in zip(zip(*rows, strict=True), self._schema, strict=True)
@@ -100,3 +100,16 @@ class RowOutput:
             yield pa.RecordBatch.from_arrays(columns, schema=self._schema)
         else:
             yield pa.RecordBatch.from_pylist([row.asDict(True) for row in rows], schema=self._schema)
+
+    def _are_whole(self, rows: list[Row]) -> bool:
+        """Whether every row has a value for each column, in the columns' order."""
+        known: object = None
+        for row in rows:
+            fields = getattr(row, "__fields__", None)
+            if fields is not known:  # rows of one maker share their names
+                if fields is None or tuple(fields) != self._names:
+                    return False
+                known = fields
+            if len(row) != len(self._names):
+                return False
+        return True

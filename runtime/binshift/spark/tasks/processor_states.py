@@ -19,6 +19,7 @@ from binshift.operators.processor.values import Values
 from binshift.operators.processor.variables import Kind
 from binshift.spark.tasks.processor_handle import Handle, Phase, Schema, fail
 from binshift.spark.tasks.processor_types import Tuple, to_python, to_stored
+from binshift.spark.tasks.user_rows import row_maker
 
 Of = TypeVar("Of", bound=StateOf)
 Made = TypeVar("Made", bound="Value | List | Map")
@@ -133,8 +134,7 @@ class Value(Forgettable[Values], ValueState):
 
     def update(self, newValue: Tuple) -> None:
         """See PySpark."""
-        values = self.found(UPDATING)
-        values.set(_stored(UPDATING, self._stored, newValue))
+        self.found(UPDATING).set(_stored(UPDATING, self._stored, newValue))
 
     def clear(self) -> None:
         """See PySpark."""
@@ -193,7 +193,7 @@ class Map(Forgettable[Maps], MapState):
         super().__init__("Map", name, maps)
         self._key, self._python_key = to_stored(user_key), to_python(user_key)
         self._stored, self._python = to_stored(schema), to_python(schema)
-        self._row = Row(*schema.names)
+        self._row = row_maker(schema.names)
 
     def exists(self) -> bool:
         """See PySpark."""
@@ -202,7 +202,7 @@ class Map(Forgettable[Maps], MapState):
     def getValue(self, key: Tuple) -> Row | None:
         """See PySpark; unlike other states, Spark's map returns a `Row`."""
         value = self.found("getting value").get(_stored("getting value", self._key, key))
-        return None if value is None else self._row(*(value if self._python is None else self._python(value)))
+        return None if value is None else self._row(value if self._python is None else self._python(value))
 
     def containsKey(self, key: Tuple) -> bool:
         """See PySpark."""

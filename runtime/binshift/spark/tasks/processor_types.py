@@ -7,7 +7,7 @@ value becomes null, a wide whole number is cut to the type's width, anything bec
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal, localcontext
 from functools import partial
 from typing import Any
@@ -38,6 +38,7 @@ from pyspark.sql.types import (
 )
 
 from binshift.spark.tasks.state_values import WHOLE_NUMBER_BITS, Convert
+from binshift.spark.tasks.user_rows import row_maker
 
 _load_numpy()  # PySpark knows scalars of NumPy only after that
 
@@ -226,7 +227,7 @@ def _given(type: DataType) -> Convert | None:
         case MapType():
             return partial(_entries, _given(type.keyType), _given(type.valueType))
         case StructType():
-            return partial(_row, Row(*type.names), [_given(field.dataType) for field in type])
+            return partial(_row, row_maker(type.names), [_given(field.dataType) for field in type])
         case _:
             return type.fromInternal if type.needConversion() else None
 
@@ -241,10 +242,8 @@ def _entries(key: Convert | None, item: Convert | None, entries: Sequence[tuple[
     }
 
 
-def _row(make: Row, fields: Sequence[Convert | None], values: dict[str, Any]) -> Row:
-    given = [
+def _row(make: Callable[[Iterable[Any]], Row], fields: Sequence[Convert | None], values: dict[str, Any]) -> Row:
+    return make(
         value if field is None or value is None else field(value)
         for field, value in zip(fields, values.values(), strict=True)
-    ]
-    row: Row = make(*given)
-    return row
+    )

@@ -32,6 +32,7 @@ from pyspark.sql.types import (
 )
 
 from binshift.errors import UserFunctionFailed
+from binshift.spark.tasks.user_rows import row_maker
 
 Convert = Callable[[Any], Any]
 
@@ -131,9 +132,9 @@ def given(type: DataType) -> Convert | None:
         key, item = given(type.keyType) or _same, given(type.valueType) or _same
         return lambda value: {key(k): None if v is None else item(v) for k, v in value}
     if isinstance(type, StructType):
-        make, fields = Row(*type.names), [given(field.dataType) or _same for field in type]
+        make, fields = row_maker(type.names), [given(field.dataType) or _same for field in type]
         return lambda value: make(
-            *(None if v is None else convert(v) for convert, v in zip(fields, value.values(), strict=True))
+            None if v is None else convert(v) for convert, v in zip(fields, value.values(), strict=True)
         )
     return None
 
