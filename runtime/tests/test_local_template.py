@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+import pyarrow as pa
 import pytest
 from plan_world import clicks_stream
 from pyspark.sql import DataFrame
@@ -13,7 +14,8 @@ from stateless_calls import STATELESS, behind
 from binshift.spark.plan.catalyst import analyzed, class_name
 from binshift.spark.plan.graph import cut
 from binshift.spark.plan.template import Templates
-from binshift.spark.session.jvm import Jvm
+from binshift.spark.session.jvm import Jvm, java_frame, java_session
+from binshift.spark.session.standing_calls import Returned
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,11 +27,28 @@ PLANNED_BY_SPARK = {
 """Calls that are more than projections and filters."""
 
 
-def _local(frame: DataFrame) -> DataFrame:
-    """The same rows in the driver."""
-    java: Any = frame._jdf
-    made = cast(Any, frame.sparkSession)._jsparkSession.createDataFrame(java.collectAsList(), java.schema())
-    return DataFrame(made, frame.sparkSession)
+def _returned(jvm: Jvm, rows: DataFrame) -> Returned:
+    """The same rows as S returns them, in two Arrow streams."""
+    session, gateway, table = rows.sparkSession, cast(Any, rows.sparkSession.sparkContext)._gateway, rows.toArrow()
+
+    def array(*values: object) -> Any:
+        made = gateway.new_array(gateway.jvm.Object, len(values))
+        for at, value in enumerate(values):
+            made[at] = value
+        return made
+
+    streams = gateway.jvm.java.util.ArrayList()
+    streams.add(array(_stream(table.slice(0, 1)), _stream(table.slice(1))))
+    kind = jvm.bridge.getClass().getClassLoader().loadClass("dev.binshift.StandingResult")
+    arguments = array(java_session(session), java_frame(rows).schema(), streams, None, bytearray())
+    return Returned(kind.getConstructors()[0].newInstance(arguments), session)
+
+
+def _stream(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue().to_pybytes())
 
 
 @pytest.mark.parametrize("name", STATELESS)
@@ -43,7 +62,9 @@ def test_the_result_has_sparks_rows(name: str, spark: SparkSession, templates: T
             f"nullif(id, 4) AS amount FROM range(0, {count}, 1, 1)"
         )
         hole = next(iter(result.holes))
-        found = jvm.fill_locally(result.frame, hole, _local(rows.select(hole.columns)))
+        returned = _returned(jvm, rows.select(hole.columns))
+        found = returned.filled(result.frame, hole)
+        assert returned.frame().collect() == rows.select(hole.columns).collect()
         assert (found is None) == (name in PLANNED_BY_SPARK)
         if found is not None:
             wanted = templates.fill(result.frame, {hole: rows.select(hole.columns)}, 5)
@@ -55,16 +76,24 @@ def test_the_result_has_sparks_rows(name: str, spark: SparkSession, templates: T
 
 
 def test_what_differs_from_time_to_time_is_left_to_spark(spark: SparkSession, templates: Templates, jvm: Jvm) -> None:
-    """The current time, random numbers, and rows that are not in the driver."""
-    hole, rows = templates.hole_of(spark.range(1).schema), _local(spark.range(3).select("id"))
+    """The current time, and random numbers."""
+    hole, returned = templates.hole_of(spark.range(1).schema), _returned(jvm, spark.range(3))
     for column in (F.current_timestamp(), F.rand(1), F.monotonically_increasing_id()):
-        assert jvm.fill_locally(hole.select("id", column), hole, rows) is None
-    assert jvm.fill_locally(hole.select("id"), hole, spark.range(3)) is None
-    assert jvm.fill_locally(hole.select("id"), hole, rows) is not None
+        assert returned.filled(hole.select("id", column), hole) is None
+    assert returned.filled(hole.select("id"), hole) is not None
 
 
 def test_an_error_of_an_expression_is_sparks(spark: SparkSession, templates: Templates, jvm: Jvm) -> None:
     """As in a task."""
-    hole, rows = templates.hole_of(spark.range(1).schema), _local(spark.range(3).select("id"))
+    hole, returned = templates.hole_of(spark.range(1).schema), _returned(jvm, spark.range(3))
     with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
-        jvm.fill_locally(hole.select(F.lit(1) / F.col("id")), hole, rows)
+        returned.filled(hole.select(F.lit(1) / F.col("id")), hole)
+
+
+def test_filters_alone_keep_the_rows(spark: SparkSession, templates: Templates, jvm: Jvm) -> None:
+    """Also rows that are larger than what rows share."""
+    rows = spark.sql("SELECT id, repeat('x', CAST(id * 30000 AS INT)) AS text FROM range(0, 6, 1, 1)")
+    hole = templates.hole_of(rows.schema)
+    found = _returned(jvm, rows).filled(hole.filter("id != 2"), hole)
+    assert found is not None
+    assert found.collect() == rows.filter("id != 2").collect()

@@ -51,7 +51,7 @@ public class Bridge {
   }
 
   /** A stage in standing tasks; see StandingStage. Ids are separated by commas. */
-  public StandingStage.Result runStanding(
+  public StandingResult runStanding(
       StandingDriver driver, SparkSession session, Dataset template, List pairs, String readers, String owners, StandingRoute route,
       byte[] orders, Dataset applied, Dataset readHole, Dataset like, boolean later, int kept) throws Exception {
     Option before = SparkSession.getActiveSession();
@@ -134,11 +134,6 @@ public class Bridge {
   /** See PlanTemplate; the pairs are a hole and its frame, in turn. */
   public Dataset fill(SparkSession session, Dataset template, List pairs, Number millis) {
     return PlanTemplate.fill(session, template, every(pairs, 0), every(pairs, 1), millis);
-  }
-
-  /** See LocalTemplate. */
-  public Dataset fillLocally(SparkSession session, Dataset template, Dataset hole, Dataset frame) {
-    return LocalTemplate.filled(session, template, hole, frame);
   }
 
   public Dataset frame(SparkSession session, LogicalPlan plan) {

@@ -1,24 +1,16 @@
 package dev.binshift;
 
-import java.util.ArrayList;
 import org.apache.spark.Partition;
 import org.apache.spark.SparkContext;
 import org.apache.spark.TaskContext;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
-import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
-import org.apache.spark.sql.catalyst.types.DataTypeUtils;
-import org.apache.spark.sql.classic.Dataset;
-import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.arrow.ArrowConverters$;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.sql.util.CloseableIterator;
-import scala.Option;
 import scala.Tuple2;
 import scala.collection.immutable.Nil$;
 import scala.collection.immutable.Seq;
-import scala.collection.mutable.ListBuffer;
 import scala.reflect.ClassTag$;
 
 /** What S has returned in standing tasks, one partition each: Arrow streams, each in a block. */
@@ -47,23 +39,6 @@ public class StandingOutput extends RDD {
 
   public Seq getPreferredLocations(Partition partition) {
     return (Seq) Nil$.MODULE$.$colon$colon(locations[partition.index()]);
-  }
-
-  /** The rows of Arrow streams that the driver has, as a frame that is read without a job. */
-  public static Dataset local(SparkSession session, StructType schema, ArrayList streams) throws Exception {
-    UnsafeProjection unsafe = UnsafeProjection.create(schema);
-    ListBuffer rows = new ListBuffer();
-    for (int i = 0; i < streams.size(); i++) {
-      Object[] found = (Object[]) streams.get(i);
-      for (int j = 0; j < found.length; j++) {
-        CloseableIterator read = (CloseableIterator) ((Tuple2) ArrowConverters$.MODULE$.fromIPCStream((byte[]) found[j]))._1();
-        while (read.hasNext()) {
-          rows.addOne(unsafe.apply((InternalRow) read.next()).copy());
-        }
-        read.close();
-      }
-    }
-    return PlanTemplate.frame(session, new LocalRelation(DataTypeUtils.toAttributes(schema), rows.toList(), false, Option.empty()));
   }
 
   /** What the Python worker of this task has read of the state. */

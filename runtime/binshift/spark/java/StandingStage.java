@@ -49,26 +49,6 @@ public class StandingStage {
     this.read = read;
   }
 
-  /** What a stage has returned. */
-  public static class Result {
-    private final Dataset frame;
-    private final byte[] answers;
-
-    public Result(Dataset frame, byte[] answers) {
-      this.frame = frame;
-      this.answers = answers;
-    }
-
-    public Dataset frame() {
-      return frame;
-    }
-
-    /** What S has answered in each task, one after the other, each after its size. */
-    public byte[] answers() {
-      return answers;
-    }
-  }
-
   /** Replaces exchanges by what their tasks receive. */
   public static class Receiving extends AbstractPartialFunction {
     private final SparkSession session;
@@ -107,7 +87,7 @@ public class StandingStage {
    * @param later whether blocks of an earlier stage of this run are still needed
    * @param kept bytes of output of a task that are returned to the driver; where there is no more, the frame is read without a job
    */
-  public static Result run(
+  public static StandingResult run(
       StandingDriver driver, SparkSession session, Dataset template, Object[] holes, Object[] frames, String[] readers, String[] owners,
       StandingRoute route, byte[] orders, Dataset applied, Dataset readHole, StructType schema, boolean later, int kept) throws Exception {
     PlannedTemplate.Planned planned = PlannedTemplate.of(session, template, holes);
@@ -225,7 +205,7 @@ public class StandingStage {
     return false;
   }
 
-  public Result receive(
+  public StandingResult receive(
       StandingDriver driver, SparkSession session, String[] owners, Object[][][] sources, byte[] given, StructType schema, int kept)
       throws Exception {
     Object[] orders = new Object[owners.length];
@@ -252,8 +232,8 @@ public class StandingStage {
       local.add(answer[2]);
       stored |= ((String[]) answer[1]).length > 0;
     }
-    Dataset frame = kept > 0 && !stored ? StandingOutput.local(session, schema, local) : stored(driver, session, owners, answers, schema);
-    return new Result(frame, bytes.toByteArray());
+    Dataset frame = kept > 0 && !stored ? null : stored(driver, session, owners, answers, schema);
+    return new StandingResult(session, schema, local, frame, bytes.toByteArray());
   }
 
   public static Dataset stored(

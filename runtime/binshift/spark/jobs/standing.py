@@ -116,9 +116,9 @@ class StandingTasks:
         owners = [on.parts[worker].id for worker in plan.workers]
         readers = [executor.id for executor in on.readers] or owners
         kept = min(KEPT_BYTES, KEPT_BYTES_OF_ALL // len(owners))
-        route = self._route_of(calls, plan)
-        filling, summaries = {self.pipeline.batch: batch}, list[Summary]()
+        filling, summaries, result = {self.pipeline.batch: batch}, list[Summary](), None
         for number, stage in enumerate(self.pipeline.stages):
+            last = number == len(self.pipeline.stages) - 1
             read = stage.read(self.pipeline.templates) if stage.stage.read_ahead is not None else None
             kinds = (False,) if read is None else (False, True)
             own = (spec for spec in specs if spec.operator == stage.name)
@@ -128,24 +128,27 @@ class StandingTasks:
                 list(filling.items()),
                 readers,
                 owners,
-                route,
+                self._route_of(calls, plan),
                 orders,
                 stage.merged,
                 read=read,
                 later=number > 0,
-                kept=kept if number == len(self.pipeline.stages) - 1 else 0,
+                kept=kept if last else 0,
             )
             if found is None:
                 self._end_for_good()
                 if number:  # S of an earlier stage has run: only another run can be a job
                     raise TaskFailed(f"{stage.name} cannot run in a standing task, and the epoch runs again as a job")
                 return None
-            filling[stage.merged], answers = found
+            returned, answers = found
             summaries += (pickle.loads(each) for each in answers)  # noqa: S301 (from tasks, over Spark's RPC)
+            result = returned.filled(self.pipeline.result, stage.merged) if last else None
+            if result is None:
+                filling[stage.merged] = returned.frame()
         self.epochs += 1
-        result, merged = self.pipeline.result, self.pipeline.stages[-1].merged
-        local = self.jvm.fill_locally(result, merged, filling[merged])
-        return local if local is not None else self.pipeline.fill(result, filling, plan.batch.batch_time_ms), summaries
+        if result is None:
+            result = self.pipeline.fill(self.pipeline.result, filling, plan.batch.batch_time_ms)
+        return result, summaries
 
     def _route_of(self, calls: StandingCalls, plan: EpochPlan) -> Any:
         """The route of an epoch as tasks have it; made again when it changes."""

@@ -14,7 +14,7 @@ from typing import Any
 
 SOURCES = (
     *("PinnedRDD", "NudgeSource", "BatchTime", "PlanTemplate", "EarlyAggregation"),
-    *("PlannedTemplate", "LocalTemplate", "StagedFiles"),
+    *("PlannedTemplate", "LocalRows", "LocalTemplate", "StagedFiles"),
     *("StandingEnv", "StandingBlocks", "StandingInput", "StandingRows", "StandingOutput", "StandingContext"),
     *(
         "StandingAnswer",
@@ -24,6 +24,7 @@ SOURCES = (
         "StandingReads",
         "StandingWork",
         "StandingTask",
+        "StandingResult",
         "StandingStage",
     ),
     *("AggregateBuffer", "BufferedAggregate", "SourceLimits", "Bridge", "LocalCheckpointFiles"),

@@ -114,11 +114,6 @@ class Jvm:
         java = self.bridge.fill(java_session(session), java_frame(template), self.pairs(filling), time_ms)
         return DataFrame(java, session)
 
-    def fill_locally(self, template: DataFrame, hole: DataFrame, frame: DataFrame) -> DataFrame | None:
-        """`fill` of a template with one hole, by a frame whose rows the driver has; None where Spark has to plan the template."""
-        java = self.bridge.fillLocally(java_session(frame.sparkSession), *map(java_frame, (template, hole, frame)))
-        return None if java is None else DataFrame(java, frame.sparkSession)
-
     def pairs(self, filling: Filling) -> Any:
         """A Java list of holes and their frames, in turn."""
         first, *others = filling

@@ -16,6 +16,28 @@ SIZE = struct.Struct(">i")
 
 
 @dataclass(frozen=True)
+class Returned:
+    """What S has returned in all tasks of a stage.
+
+    Attributes:
+        java: the same in the JVM; see `StandingResult.java`.
+        session: of its frames.
+    """
+
+    java: Any
+    session: SparkSession
+
+    def frame(self) -> DataFrame:
+        """The rows."""
+        return DataFrame(self.java.frame(), self.session)
+
+    def filled(self, template: DataFrame, hole: DataFrame) -> DataFrame | None:
+        """The template with these rows in the place of its one hole; None where Spark has to plan it, or to read them."""
+        java = self.java.filled(java_frame(template), java_frame(hole))
+        return None if java is None else DataFrame(java, self.session)
+
+
+@dataclass(frozen=True)
 class StandingCalls:
     """The driver's end of the standing tasks of one query.
 
@@ -63,8 +85,8 @@ class StandingCalls:
         read: tuple[DataFrame, DataFrame] | None,
         later: bool,
         kept: int,
-    ) -> tuple[DataFrame, list[bytes]] | None:
-        """One stage: the frame with what S returned, and its answers; None where it needs a Spark job, and nothing has run.
+    ) -> tuple[Returned, list[bytes]] | None:
+        """One stage: what S returned, and its answers; None where it needs a Spark job, and nothing has run.
 
         Args:
             template: of its rows, which are exchanged by bin, and what fills it in.
@@ -94,7 +116,7 @@ class StandingCalls:
             later,
             kept,
         )
-        return None if found is None else (DataFrame(found.frame(), session), _split(found.answers()))
+        return None if found is None else (Returned(found, session), _split(found.answers()))
 
 
 def _joined(values: Iterable[bytes]) -> bytearray:
