@@ -49,19 +49,26 @@ public class LocalRows {
     for (int i = 0; i < streams.size(); i++) {
       Object[] found = (Object[]) streams.get(i);
       for (int j = 0; j < found.length; j++) {
-        CloseableIterator read = (CloseableIterator) ((Tuple2) ArrowConverters$.MODULE$.fromIPCStream((byte[]) found[j]))._1();
-        while (read.hasNext()) {
-          UnsafeRow row = passed((InternalRow) read.next());
-          if (row != null) {
-            rows.addOne(kept(row));
-          }
-        }
-        read.close();
+        add(rows, (byte[]) found[j]);
       }
     }
     shared = new byte[0];
     used = 0;
     return PlanTemplate.frame(session, new LocalRelation(output, rows.toList(), false, Option.empty()));
+  }
+
+  private void add(ListBuffer rows, byte[] stream) throws Exception {
+    CloseableIterator read = (CloseableIterator) ((Tuple2) ArrowConverters$.MODULE$.fromIPCStream(stream))._1();
+    try {
+      while (read.hasNext()) {
+        UnsafeRow row = passed((InternalRow) read.next());
+        if (row != null) {
+          rows.addOne(kept(row));
+        }
+      }
+    } finally {
+      read.close();
+    }
   }
 
   private UnsafeRow passed(InternalRow row) {
