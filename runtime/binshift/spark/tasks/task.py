@@ -42,7 +42,7 @@ STORE_DIRECTORY = "BINSHIFT_STORE_DIR"
 """Environment variable of an executor: the directory of its local stores. It outlives the executor, not the machine."""
 
 OBJECTS_BEFORE_GC = 250_000
-"""Of objects that can be part of a cycle, so many more before Python collects garbage; 700 is its default."""
+"""Python collects garbage when there are so many more objects that can be part of a cycle; its default is 700."""
 
 LOG_DIGITS = 8
 """Of the hash of a log's URL, in the name of a store's directory."""
@@ -187,8 +187,7 @@ def freeze_gc(after: str) -> None:
     """Exclude everything loaded so far from garbage collection, and collect seldom; once per process for each ``after``.
 
     PySpark's daemon collects garbage after every task, which with all modules loaded takes 30-40 ms of a core. Loaded modules
-    stay loaded, so scanning them again is useless. The rows of an epoch have no cycles: all of them are gone before a collection
-    that begins so late would scan them.
+    stay loaded, so scanning them again is useless. The rows of an epoch have no cycles, and most are gone before a late collection.
     """
     gc.collect()
     gc.freeze()
