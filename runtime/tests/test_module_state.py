@@ -45,6 +45,7 @@ KEPT = {
     "binshift/spark/tasks/task.py kept_of": "a task has no owner but its Python process, which outlives it",
     "binshift/spark/tasks/task.py operator_from": "as kept_of",
     "binshift/spark/tasks/task.py storage_of": "as kept_of",
+    "binshift/spark/tasks/user_rows.py _row_class": "a cache with a limit: every epoch has a new processor, and a class takes long to make",
     "binshift/store/bins/status.py _read": "a cache: every transaction reads a status, which only epochs and rounds change",
     "binshift/store/bins/status.py unpack_bins": "a cache, as _read",
     "binshift/store/engine/lmdb_place.py places": "a process must open an LMDB file only once",

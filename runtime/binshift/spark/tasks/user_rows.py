@@ -1,4 +1,4 @@
-"""PySpark's `Row`s and their values for users' code, made and read in a tenth of the time.
+"""PySpark's `Row`s and their values for users' code, made in a third of the time and read in a twentieth.
 
 PySpark finds a column of a row by its name among all names, in Python, and sets the names of each row. Here the rows of one schema have a
 class of their own, a subclass of `Row`, whose attributes are the columns. To the user's code they are `Row`s in all else.
