@@ -103,9 +103,9 @@ class RowOutput:
 
     def _are_whole(self, rows: list[Row]) -> bool:
         """Whether every row has a value for each column, in the columns' order."""
-        known: object = None
+        known: object = self._names
         for row in rows:
-            fields = getattr(row, "__fields__", None)
+            fields = getattr(row, "__fields__", None)  # a tuple has none
             if fields is not known:  # rows of one maker share their names
                 if fields is None or tuple(fields) != self._names:
                     return False
