@@ -34,7 +34,7 @@ def test_what_a_row_of_names_leaves_out_is_null() -> None:
     assert taken(PAIR(1, "a"), PAIR(2)) == [{"id": 1, "name": "a"}, {"id": 2, "name": None}]
 
 
-@pytest.mark.parametrize("nameless", [(1, "a"), Row(1, "a")], ids=["a tuple", "a row"])
+@pytest.mark.parametrize("nameless", [(1, "a"), Row("1", "a")], ids=["a tuple", "a row"])
 def test_values_without_names_are_refused(nameless: object) -> None:
     """As the first row, and behind others: nothing is guessed from their order."""
     for rows in ((nameless,), (PAIR(1, "a"), nameless)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
 from collections.abc import Callable
 from functools import partial
@@ -60,6 +61,17 @@ def test_rows_are_equal_and_travel_as_pyspark_rows(names: list[str]) -> None:
         assert type(other) is Row
         assert other == theirs
         assert other.__fields__ == theirs.__fields__
+
+
+def test_classes_are_made_while_garbage_is_collected() -> None:
+    """Whatever a class is made from must not be garbage before it is made."""
+    before = gc.get_threshold()
+    gc.set_threshold(1, 1, 1)
+    try:
+        rows = [row_maker([f"a{number}", "b", "c"])((number, 1, 2)) for number in range(50)]
+    finally:
+        gc.set_threshold(*before)
+    assert [row.b for row in rows] == [1] * 50
 
 
 def test_a_row_cannot_be_changed() -> None:

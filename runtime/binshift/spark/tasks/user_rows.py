@@ -34,9 +34,10 @@ def row_maker(names: Iterable[str]) -> Callable[[Iterable[Any]], Row]:
 def _row_class(names: tuple[str, ...]) -> type[Row]:
     """A class of rows; names of `Row`'s own attributes, and names with two underscores, stay what they are in a `Row`."""
     places = [f"column{at}" for at in range(len(names))]
-    getters = vars(namedtuple("Columns", places))  # its descriptors read any tuple, in C
+    # Its descriptors read any tuple, in C. The class must have a name here: without one it is garbage, and loses them.
+    kind = namedtuple("Columns", places)  # type: ignore[misc]
     columns = {
-        name: getters[place]
+        name: vars(kind)[place]
         for name, place in reversed([*zip(names, places, strict=True)])  # of equal names, the first counts
         if not (name.startswith("__") or hasattr(Row, name))
     }
