@@ -27,8 +27,8 @@ PLANNED_BY_SPARK = {
 """Calls that are more than projections and filters."""
 
 
-def _returned(jvm: Jvm, rows: DataFrame) -> Returned:
-    """The same rows as S returns them, in two Arrow streams."""
+def _returned(jvm: Jvm, rows: DataFrame, *, stored: bool = False) -> Returned:
+    """The same rows as S returns them, in two Arrow streams; ``stored``: they stay on executors."""
     session, gateway, table = rows.sparkSession, cast(Any, rows.sparkSession.sparkContext)._gateway, rows.toArrow()
 
     def array(*values: object) -> Any:
@@ -40,7 +40,9 @@ def _returned(jvm: Jvm, rows: DataFrame) -> Returned:
     streams = gateway.jvm.java.util.ArrayList()
     streams.add(array(_stream(table.slice(0, 1)), _stream(table.slice(1))))
     kind = jvm.bridge.getClass().getClassLoader().loadClass("dev.binshift.StandingResult")
-    arguments = array(java_session(session), java_frame(rows).schema(), streams, None, bytearray())
+    arguments = array(
+        java_session(session), java_frame(rows).schema(), streams, java_frame(rows) if stored else None, bytearray()
+    )
     return Returned(kind.getConstructors()[0].newInstance(arguments), session)
 
 
@@ -76,10 +78,13 @@ def test_the_result_has_sparks_rows(name: str, spark: SparkSession, templates: T
 
 
 def test_what_differs_from_time_to_time_is_left_to_spark(spark: SparkSession, templates: Templates, jvm: Jvm) -> None:
-    """The current time, and random numbers."""
+    """The current time, random numbers, and rows that are not in the driver."""
     hole, returned = templates.hole_of(spark.range(1).schema), _returned(jvm, spark.range(3))
     for column in (F.current_timestamp(), F.rand(1), F.monotonically_increasing_id()):
         assert returned.filled(hole.select("id", column), hole) is None
+    elsewhere = _returned(jvm, spark.range(3), stored=True)
+    assert elsewhere.filled(hole.select("id"), hole) is None
+    assert elsewhere.frame().collect() == spark.range(3).collect()
     assert returned.filled(hole.select("id"), hole) is not None
 
 

@@ -97,6 +97,17 @@ def _runs(given: str) -> tuple[str, ...]:
     return tuple(name for name in RUNS if name in names)
 
 
+def _more_than(least: int) -> Callable[[str], int]:
+    """Takes whole numbers above ``least``."""
+
+    def number(given: str) -> int:
+        if int(given) <= least:
+            raise argparse.ArgumentTypeError(f"{given} is not above {least}")
+        return int(given)
+
+    return number
+
+
 def _correct(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Run each query on Spark and on binshift, where its bins move and processes are killed, and compare the rows with the "
@@ -117,7 +128,8 @@ def _speed(parser: argparse.ArgumentParser) -> None:
     )
     _chosen(parser, [query.name for query in QUERIES.values() if query.state], bins=256)
     parser.add_argument("--events", type=int, default=800_000, help="in all")
-    parser.add_argument("--steps", type=int, default=40, help="batches, of which the first 24 are not measured")
+    unmeasured = f"batches, of which the first {speed.WARM_BATCHES} are not measured"
+    parser.add_argument("--steps", type=_more_than(speed.WARM_BATCHES), default=40, help=unmeasured)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from nexmark.query import Query
 
 WORKERS = 2
 WARM_BATCHES = 24
-"""Of each run, not measured: plans are made, and the JVMs compile. Both systems need a third of the time for a batch afterwards."""
+"""Of each run, not measured: plans are made, and the JVMs compile."""
 CASE = ("query",)
 
 
