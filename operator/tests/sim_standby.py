@@ -67,7 +67,7 @@ class StandbyCluster(SimCluster):
         """The process in a new driver's pod; it waits if its template has that variable."""
         (pod,) = (each for each in self.pods("driver") if each["metadata"]["uid"] == uid)
         variables = {each["name"] for each in pod["spec"]["containers"][0]["env"]}
-        kind = StandbyQuery if "BINSHIFT_STANDBY" in variables else Query
+        kind = StandbyQuery if "BINSHIFT_DRIVER_HOSTS" in variables else Query
         return kind(self.log, uid, keys, settings=settings_of(self.server.objects))
 
     def driver(self, slot: int) -> StandbyQuery:

@@ -8,11 +8,14 @@ import pytest
 from rendering import WITH_STANDBY
 from test_children_rendering import all_of, dataflow, pods
 
+from binshift.memory import HEAP_MIB_MIN, STANDBY_MIB
 from binshift.ports import Ports
+from binshift_operator.children.spark_conf import spark_conf
 from binshift_operator.model.drivers import driver_count
 from binshift_operator.model.executor_class import dataflow_hash
 from binshift_operator.model.names import DRIVER, LABEL_COMPONENT, Child
 
+HOSTS = "clicks-driver-0.clicks-driver,clicks-driver-1.clicks-driver"
 ENCRYPTED = {**WITH_STANDBY, "spec.encryption": {"secretName": "tls"}}
 
 
@@ -25,7 +28,8 @@ def test_each_driver_has_its_own_master() -> None:
     """Both drivers' pods have one template: each waits for its activation, and its program uses the master in its own pod."""
     driver, _ = pods(WITH_STANDBY)
     found = variables(driver)
-    assert found["BINSHIFT_STANDBY"] == "true"
+    assert found["BINSHIFT_DRIVER_HOSTS"] == HOSTS
+    assert variables(driver, 1)["BINSHIFT_DRIVER_HOSTS"] == HOSTS
     assert found["BINSHIFT_MASTER"] == "spark://$(BINSHIFT_POD).clicks-driver:7077"
     assert list(found).index("BINSHIFT_POD") < list(found).index("BINSHIFT_MASTER"), (
         "Kubernetes expands earlier variables only"
@@ -38,10 +42,42 @@ def test_executors_reach_the_active_driver_by_the_relay() -> None:
     """Executors know both drivers by name, and call the control API through the relay on loopback."""
     _, executor = pods(WITH_STANDBY)
     found = variables(executor)
-    assert found["BINSHIFT_DRIVER_HOSTS"] == "clicks-driver-0.clicks-driver,clicks-driver-1.clicks-driver"
+    assert found["BINSHIFT_DRIVER_HOSTS"] == HOSTS
     assert "BINSHIFT_MASTER" not in found
     assert found["BINSHIFT_CONTROL_URL"] == f"http://127.0.0.1:{Ports().control_relay}"
     assert "hostAliases" not in executor["spec"]
+
+
+def test_an_executors_pod_has_a_worker_of_each_driver() -> None:
+    """Every port of it is declared, and the process that runs both workers answers the kubelet: one of them may be away."""
+    worker = pods(ENCRYPTED)[1]["spec"]["containers"][0]
+    probed = {name: worker[f"{name}Probe"]["httpGet"] for name in ("startup", "liveness", "readiness")}
+    assert {name: each["path"] for name, each in probed.items()} == {
+        "startup": "/healthz",
+        "liveness": "/healthz",
+        "readiness": "/readyz",
+    }
+    assert all(each == {"path": each["path"], "port": "health"} for each in probed.values()), "it has no certificate"
+    table = Ports()
+    ports = {each["containerPort"] for each in worker["ports"]}
+    of_drivers = [table.of_driver(index) for index in range(2)]
+    expected = {number for each in of_drivers for number in (each.worker, each.executor_blocks)}
+    assert ports == expected | {table.executor_health}
+    assert len(expected) == 4
+
+
+def test_the_standbys_executor_has_memory() -> None:
+    """The heap is smaller with a standby driver. The default memory is enough for both, and for standing tasks."""
+    large = {"spec.executor": {"resources": {"limits": {"memory": "8Gi"}}}}
+    alone, waiting = (spark_conf(dataflow({**each, **large})) for each in ({}, WITH_STANDBY))
+    assert _heap_mib(waiting) == _heap_mib(alone) - STANDBY_MIB // 2
+    by_default = spark_conf(dataflow(WITH_STANDBY))
+    assert _heap_mib(by_default) == HEAP_MIB_MIN
+    assert by_default["spark.executor.cores"] == spark_conf(dataflow())["spark.executor.cores"] == "3"
+
+
+def _heap_mib(conf: dict[str, str]) -> int:
+    return int(conf["spark.executor.memory"].removesuffix("m"))
 
 
 def test_a_certificate_has_its_name_on_loopback() -> None:
@@ -81,7 +117,7 @@ def test_without_it_nothing_changes(value: bool | None) -> None:
     assert Child.DRIVER_DISRUPTION_BUDGET not in all_of(changes)
     assert dataflow_hash(dataflow(changes)) == dataflow_hash(dataflow())
     text = str(pods(changes))
-    assert not any(name in text for name in ("STANDBY", "DRIVER_HOSTS", "7404", "7415"))
+    assert not any(name in text for name in ("DRIVER_HOSTS", "7404", "7414", "7415", "7416", "7080"))
 
 
 def test_with_it_the_dataflow_restarts() -> None:

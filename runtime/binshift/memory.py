@@ -5,9 +5,10 @@ left when everything else has its part, and no more than half of what data can u
 
 | worker | MiB | for |
 |---|---|---|
-| daemon | 256 | Spark's worker process, which starts the executor |
+| daemon | 256 | Spark's worker process, which starts the executor; with a standby driver, two of them with half the heap each |
 | overhead | 256 + 5 % of the limit | the executor's JVM outside its heap: classes, compiled code, threads, network buffers |
 | processes | 128 for each task slot, and 128 | Python with pandas and Arrow loaded, before it sees a row |
+| standby | 320, with a standby driver | that driver's executor until it takes over, with Python processes that share modules with the others |
 | heap | half of the rest | exchange, sorting, the user's stateless part |
 | data | the other half | Arrow batches and state in Python, and pages of the local stores while they are written |
 
@@ -40,6 +41,7 @@ DAEMON_MIB: Final = 256
 OVERHEAD_MIB: Final = 256
 OVERHEAD_PERCENT: Final = 5
 PROCESS_MIB: Final = 128
+STANDBY_MIB: Final = 320
 SUPERVISOR_MIB: Final = 128
 PROGRAM_MIB: Final = 256
 TASK_SLOTS_MIN: Final = 2
@@ -49,8 +51,13 @@ TASK_SLOTS_MIN: Final = 2
 _SPARK_BYTES: Final = {"b": 1, **{unit: 1024**power for power, unit in enumerate("kmgtp", start=1)}}
 
 
-def worker_heap_mib(limit_bytes: int, task_slots: int) -> int:
+def worker_heap_mib(limit_bytes: int, task_slots: int, *, standby: bool = False) -> int:
     """The heap of a worker's executor, in MiB, in a container of that limit; see the table above.
+
+    Args:
+        limit_bytes: of the container.
+        task_slots: of the executor.
+        standby: whether the dataflow has a standby driver.
 
     Raises:
         InvalidSettings: the limit is too small, or there are too few task slots; the message has the minimum.
@@ -62,21 +69,22 @@ def worker_heap_mib(limit_bytes: int, task_slots: int) -> int:
         raise InvalidSettings(
             f"a worker with {task_slots} task slots cannot copy state during an epoch: give it {TASK_SLOTS_MIN} or more"
         )
-    limit, fixed = limit_bytes // MIB, DAEMON_MIB + PROCESS_MIB * (task_slots + 1)
+    limit, fixed = limit_bytes // MIB, DAEMON_MIB + PROCESS_MIB * (task_slots + 1) + STANDBY_MIB * standby
     rest = limit - _overhead(limit) - fixed
     if rest < HEAP_MIB_MIN + DATA_MIB_MIN:
-        raise _too_small(f"an executor with {task_slots} task slots", limit, fixed + HEAP_MIB_MIN + DATA_MIB_MIN)
+        what = f"an executor with {task_slots} task slots{' and that of a standby driver' * standby}"
+        raise _too_small(what, limit, fixed + HEAP_MIB_MIN + DATA_MIB_MIN)
     return max(HEAP_MIB_MIN, rest // 2)
 
 
-def fits_worker(limit_bytes: int, task_slots: int) -> bool:
-    """Whether a container of that limit is large enough for a worker with so many task slots.
+def fits_worker(limit_bytes: int, task_slots: int, *, standby: bool = False) -> bool:
+    """Whether a container of that limit is large enough for a worker with so many task slots; arguments as `worker_heap_mib`.
 
     >>> fits_worker(1600 * MIB, 2), fits_worker(1600 * MIB, 3)
     (True, False)
     """
     try:
-        worker_heap_mib(limit_bytes, task_slots)
+        worker_heap_mib(limit_bytes, task_slots, standby=standby)
     except InvalidSettings:
         return False
     return True

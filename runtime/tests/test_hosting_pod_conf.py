@@ -14,12 +14,18 @@ from typing import Any
 import pytest
 
 from binshift.errors import InvalidSettings
-from binshift.hosting.pod import conf, daemons, driver, master, worker
+from binshift.hosting.pod import conf, daemons, driver, master
 from binshift.hosting.pod.settings import DriverSettings
+from binshift.hosting.pod.spark_worker import java_options, spark_worker
 from binshift.ports import Ports
 
 DRIVER = {"BINSHIFT_MASTER": "spark://d-0.d:7077", "BINSHIFT_HOST": "d-0.d"}
 WORKER = {**DRIVER, "BINSHIFT_HOST": "x-1.x", "BINSHIFT_EXECUTOR_MEMORY": "900m", "BINSHIFT_EXECUTOR_CORES": "3"}
+
+
+def worker_arguments(environment: Mapping[str, str]) -> list[str]:
+    """The command line of Spark's worker."""
+    return spark_worker(environment, environment["BINSHIFT_MASTER"], Ports.from_environment(environment)).arguments
 
 
 def properties(text: str) -> dict[str, str]:
@@ -118,21 +124,21 @@ def test_the_masters_command_line() -> None:
 )
 def test_a_worker_takes_sizes_as_spark_does(given: str, offered: str) -> None:
     """Any Spark notation is converted to one that its worker and its executor read alike."""
-    found = worker.arguments({**WORKER, "BINSHIFT_EXECUTOR_MEMORY": given})
+    found = worker_arguments({**WORKER, "BINSHIFT_EXECUTOR_MEMORY": given})
     assert found[found.index("--memory") + 1] == offered
 
 
 def test_the_address_of_a_pod_that_is_gone_is_not_tried_for_long() -> None:
     """Such an address never answers, and Spark would wait for two minutes: for a worker's master, and for blocks of a dead executor."""
     key = "io.connectionCreationTimeout"
-    assert f"-Dspark.rpc.{key}=5s" in worker.java_options().split()
+    assert f"-Dspark.rpc.{key}=5s" in java_options().split()
     found = conf.overrulable(Path("/app/main.py"), Path("/d"), {})
     assert (found[f"spark.rpc.{key}"], found[f"spark.shuffle.{key}"]) == ("10s", "10s")
 
 
 def test_the_workers_command_line() -> None:
     """It offers all its resources, under its own name, to its master."""
-    text = " ".join(worker.arguments({**WORKER, "BINSHIFT_DIRECTORY": "/d"}))
+    text = " ".join(worker_arguments({**WORKER, "BINSHIFT_DIRECTORY": "/d"}))
     assert (
         text == "--host x-1.x --port 7078 --webui-port 0 --cores 3 --memory 900m --work-dir /d/work spark://d-0.d:7077"
     )
@@ -156,9 +162,9 @@ def test_a_daemons_environment() -> None:
         (DriverSettings.from_environment, {**DRIVER, "BINSHIFT_MASTER": "local[2]"}, r"local\[2\].*spark://HOST:7077"),
         (DriverSettings.from_environment, {**DRIVER, "BINSHIFT_STOP_SECONDS": "nan"}, "BINSHIFT_STOP_SECONDS is 'nan'"),
         (DriverSettings.from_environment, {**DRIVER, "BINSHIFT_STOP_SECONDS": "soon"}, "BINSHIFT_STOP_SECONDS"),
-        (worker.arguments, DRIVER, "BINSHIFT_EXECUTOR_CORES is not set"),
-        (worker.arguments, {**WORKER, "BINSHIFT_EXECUTOR_CORES": "1"}, "'1'; it must be a number of task slots, 2"),
-        (worker.arguments, {**WORKER, "BINSHIFT_EXECUTOR_MEMORY": "900Mi"}, "'900Mi'.*such as 900m"),
+        (worker_arguments, DRIVER, "BINSHIFT_EXECUTOR_CORES is not set"),
+        (worker_arguments, {**WORKER, "BINSHIFT_EXECUTOR_CORES": "1"}, "'1'; it must be a number of task slots, 2"),
+        (worker_arguments, {**WORKER, "BINSHIFT_EXECUTOR_MEMORY": "900Mi"}, "'900Mi'.*such as 900m"),
         (master.arguments, {"BINSHIFT_HOST": "h", "BINSHIFT_MASTER_PORT": "0"}, "BINSHIFT_MASTER_PORT"),
     ],
 )

@@ -16,6 +16,7 @@ from binshift.memory import (
     MIB,
     PROCESS_MIB,
     PROGRAM_MIB,
+    STANDBY_MIB,
     SUPERVISOR_MIB,
     _overhead,
     driver_heap_mib,
@@ -28,19 +29,20 @@ LIMITS = st.integers(0, 64 * 1024 * MIB)
 SLOTS = st.integers(2, 64)
 
 
-@given(LIMITS, SLOTS)
-def test_a_workers_parts_fit_its_limit(limit: int, slots: int) -> None:
+@given(LIMITS, SLOTS, st.booleans())
+def test_a_workers_parts_fit_its_limit(limit: int, slots: int, standby: bool) -> None:
     """All parts together are the limit (I7); a limit that is too low is refused with the lowest one that fits."""
     try:
-        heap = worker_heap_mib(limit, slots)
+        heap = worker_heap_mib(limit, slots, standby=standby)
     except InvalidSettings as error:
         least = int(re.findall(r"(\d+) MiB or more", str(error))[0])
         assert limit < least * MIB
-        assert worker_heap_mib(least * MIB, slots) == HEAP_MIB_MIN
-        with pytest.raises(InvalidSettings):
-            worker_heap_mib((least - 2) * MIB, slots)
+        assert worker_heap_mib(least * MIB, slots, standby=standby) == HEAP_MIB_MIN
+        with pytest.raises(InvalidSettings, match="standby" if standby else "task slots does"):
+            worker_heap_mib((least - 2) * MIB, slots, standby=standby)
         return
     data = limit // MIB - DAEMON_MIB - _overhead(limit // MIB) - PROCESS_MIB * (slots + 1) - heap
+    data -= STANDBY_MIB * standby
     assert heap >= HEAP_MIB_MIN
     assert data >= DATA_MIB_MIN
     assert heap in (HEAP_MIB_MIN, data, data - 1)

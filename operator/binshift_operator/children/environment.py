@@ -52,7 +52,7 @@ def driver_env(dataflow: Dataflow) -> list[Variable]:
         "BINSHIFT_CHECKPOINT": checkpoint_directory(dataflow),
         "BINSHIFT_OWNER": key.uid,
         "BINSHIFT_STOP_SECONDS": str(grace_seconds(dataflow, "driver") - ENDING_SECONDS),
-        **_standby(dataflow),
+        **_hosts(dataflow),
         **({"BINSHIFT_SPARK_UI": "true"} if dataflow.section("driver").get("sparkUI") else {}),
         **({TLS_VARIABLE: TLS_DIRECTORY} if dataflow.tls_secret else {}),
     }
@@ -62,7 +62,7 @@ def driver_env(dataflow: Dataflow) -> list[Variable]:
 def master_env(dataflow: Dataflow) -> list[Variable]:
     """Of the container that runs Spark's master; without the user's variables."""
     common = _common(dataflow.key, dataflow.key.driver)
-    return _variables({**common, **_standby(dataflow), "SPARK_DAEMON_MEMORY": master_memory(dataflow)})
+    return _variables({**common, **_hosts(dataflow), "SPARK_DAEMON_MEMORY": master_memory(dataflow)})
 
 
 def worker_env(dataflow: Dataflow) -> list[Variable]:
@@ -70,7 +70,7 @@ def worker_env(dataflow: Dataflow) -> list[Variable]:
     key = dataflow.key
     ours = {
         **_common(key, key.executor),
-        **_drivers(dataflow),
+        **_masters(dataflow),
         **_control_url(dataflow),
         "BINSHIFT_DRAIN_TOKEN": _secret(key, names.DRAIN_TOKEN),
         "BINSHIFT_DRAIN_SECONDS": str(grace_seconds(dataflow, "executor") - ENDING_SECONDS),
@@ -82,16 +82,15 @@ def worker_env(dataflow: Dataflow) -> list[Variable]:
     return _variables(ours, _given(dataflow, "application"), _given(dataflow, "executor"))
 
 
-def _standby(dataflow: Dataflow) -> Mapping[str, str]:
-    return {"BINSHIFT_STANDBY": "true"} if has_standby(dataflow) else {}
+def _hosts(dataflow: Dataflow) -> Mapping[str, str]:
+    """The names of both drivers, if one is a standby."""
+    names = dataflow.key.driver_hosts(driver_count(dataflow))
+    return {"BINSHIFT_DRIVER_HOSTS": ",".join(names)} if has_standby(dataflow) else {}
 
 
-def _drivers(dataflow: Dataflow) -> Mapping[str, str]:
-    """Where an executor finds Spark's master: of two drivers, its relay leads to the active one."""
-    key = dataflow.key
-    if has_standby(dataflow):
-        return {"BINSHIFT_DRIVER_HOSTS": ",".join(key.driver_hosts(driver_count(dataflow)))}
-    return {"BINSHIFT_MASTER": f"spark://{key.driver_host}:{PORTS.master}"}
+def _masters(dataflow: Dataflow) -> Mapping[str, str]:
+    """Where an executor's pod finds Spark's master: with a standby driver, each driver has one, and a worker in the pod."""
+    return _hosts(dataflow) or {"BINSHIFT_MASTER": f"spark://{dataflow.key.driver_host}:{PORTS.master}"}
 
 
 def _control_url(dataflow: Dataflow) -> Mapping[str, str]:

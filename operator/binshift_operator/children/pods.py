@@ -43,7 +43,7 @@ TLS = "binshift-tls"
 
 def driver_pod(dataflow: Dataflow, keys_hash: str, security: Mapping[str, Any] = USER) -> Manifest:
     """The template of the driver's pod: the program, and Spark's master."""
-    program = dataflow.raw["application"]
+    program, scheme = dataflow.raw["application"], {"scheme": "HTTPS"} if dataflow.tls_secret else {}
     arguments = ["python", "-m", "binshift.hosting.pod.driver", program["mainFile"], *(program.get("args") or [])]
     driver = {
         **_container(dataflow, DRIVER, arguments, STATE),
@@ -56,9 +56,9 @@ def driver_pod(dataflow: Dataflow, keys_hash: str, security: Mapping[str, Any] =
             _port("driver-blocks", PORTS.driver_blocks),
             *([_port("active", PORTS.active)] if has_standby(dataflow) else []),
         ],
-        "startupProbe": _http(dataflow, "/healthz", period=2, failures=90),
-        "livenessProbe": _http(dataflow, "/healthz", period=10, failures=12),
-        "readinessProbe": _http(dataflow, "/readyz", period=5, failures=3),
+        "startupProbe": _http("/healthz", period=2, failures=90, **scheme),
+        "livenessProbe": _http("/healthz", period=10, failures=12, **scheme),
+        "readinessProbe": _http("/readyz", period=5, failures=3, **scheme),
     }
     master = {
         **_container(dataflow, MASTER, ["python", "-m", "binshift.hosting.pod.master"], MASTER_STATE, with_user=False),
@@ -78,14 +78,32 @@ def executor_pod(dataflow: Dataflow, keys_hash: str, security: Mapping[str, Any]
         **_container(dataflow, WORKER, ["python", "-m", "binshift.hosting.pod.worker"], STATE, component=EXECUTOR),
         "env": environment.worker_env(dataflow),
         "resources": resources(dataflow, EXECUTOR),
-        "ports": [_port("worker", PORTS.worker), _port("executor-blocks", PORTS.executor_blocks)],
-        "startupProbe": _tcp(PORTS.worker, period=2, failures=90),
-        # The worker's port is open before the executor runs, and executors hold the bins.
-        "readinessProbe": _tcp(PORTS.executor_blocks, period=5, failures=3),
-        "livenessProbe": _tcp(PORTS.worker, period=10, failures=6),
+        **(_two_workers() if has_standby(dataflow) else _one_worker()),
         "lifecycle": {"preStop": {"exec": {"command": ["python", "-m", "binshift.hosting.pod.drain"]}}},
     }
     return _template(dataflow, EXECUTOR, keys_hash, [worker], [_store(dataflow)], security)
+
+
+def _one_worker() -> Manifest:
+    """Ports and probes of Spark's worker. Its port is open before the executor runs, and executors hold the bins."""
+    return {
+        "ports": [_port("worker", PORTS.worker), _port("executor-blocks", PORTS.executor_blocks)],
+        "startupProbe": _tcp(PORTS.worker, period=2, failures=90),
+        "readinessProbe": _tcp(PORTS.executor_blocks, period=5, failures=3),
+        "livenessProbe": _tcp(PORTS.worker, period=10, failures=6),
+    }
+
+
+def _two_workers() -> Manifest:
+    """With a standby driver: a worker of either comes and goes with it, and the process that starts both knows which one counts."""
+    ports = {"worker": PORTS.worker, "executor-blocks": PORTS.executor_blocks, "health": PORTS.executor_health}
+    second = {"second-worker": PORTS.second_worker, "second-blocks": PORTS.second_executor_blocks}
+    return {
+        "ports": [_port(name, number) for name, number in (ports | second).items()],
+        "startupProbe": _http("/healthz", period=2, failures=90),
+        "readinessProbe": _http("/readyz", period=5, failures=3),
+        "livenessProbe": _http("/healthz", period=10, failures=6),
+    }
 
 
 def _store(dataflow: Dataflow) -> Manifest:
@@ -230,10 +248,9 @@ def _port(name: str, number: int) -> Manifest:
     return {"name": name, "containerPort": number, "protocol": "TCP"}
 
 
-def _http(dataflow: Dataflow, path: str, period: int, failures: int) -> Manifest:
-    secured = {"scheme": "HTTPS"} if dataflow.tls_secret else {}
+def _http(path: str, period: int, failures: int, **scheme: str) -> Manifest:
     return {
-        "httpGet": {"path": path, "port": "health", **secured},
+        "httpGet": {"path": path, "port": "health", **scheme},
         "periodSeconds": period,
         "timeoutSeconds": 5,
         "failureThreshold": failures,

@@ -15,6 +15,7 @@ from typing import Any, Final
 from binshift import memory
 from binshift.encryption import SPARK_CONF
 from binshift_operator.model.driver_settings import MAX_EPOCH_CONF
+from binshift_operator.model.drivers import has_standby
 from binshift_operator.model.locations import checkpoint_directory, hadoop_url
 from binshift_operator.model.quantities import duration, quantity
 from binshift_operator.model.resources import limit_or_request, resources
@@ -50,7 +51,8 @@ def task_slots(dataflow: Dataflow) -> int:
         return int(given)
     cpu = limit_or_request(resources(dataflow, "executor"), "cpu")
     wanted = max(1, int(quantity(cpu) if cpu is not None else Decimal(1))) + 2
-    return wanted if memory.fits_worker(_container_bytes(dataflow, "executor"), wanted) else wanted - 1
+    fits = memory.fits_worker(_container_bytes(dataflow, "executor"), wanted, standby=has_standby(dataflow))
+    return wanted if fits else wanted - 1
 
 
 def executor_memory(dataflow: Dataflow) -> str:
@@ -60,7 +62,10 @@ def executor_memory(dataflow: Dataflow) -> str:
         InvalidSettings: the container is too small, or the user's setting is not a size; the message has the remedy.
     """
     given = _given_size(dataflow, "spark.executor.memory")
-    return given or f"{memory.worker_heap_mib(_container_bytes(dataflow, 'executor'), task_slots(dataflow))}m"
+    if given:
+        return given
+    limit, slots = _container_bytes(dataflow, "executor"), task_slots(dataflow)
+    return f"{memory.worker_heap_mib(limit, slots, standby=has_standby(dataflow))}m"
 
 
 def driver_memory(dataflow: Dataflow) -> str:

@@ -110,6 +110,10 @@ class ChildProcess:
             with contextlib.suppress(psutil.NoSuchProcess):
                 each.kill()
 
+    def kill_group(self) -> None:
+        """Kill its group at once."""
+        self._signal_group(signal.SIGKILL)
+
     def _signal_group(self, sig: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, sig)

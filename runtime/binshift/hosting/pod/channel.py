@@ -51,6 +51,12 @@ class Parked(msgspec.Struct, frozen=True, tag=True):
     application: str
 
 
+class Rehearsed(msgspec.Struct, frozen=True, tag=True):
+    """The program still waits; the executors of these workers have rehearsed it, and are ready for a take-over."""
+
+    workers: tuple[int, ...]
+
+
 class Recorded(msgspec.Struct, frozen=True, tag=True):
     """The program is about to start its query, and waits for these workers, which hold its bins by the log."""
 
@@ -99,7 +105,7 @@ class Gone(msgspec.Struct, frozen=True, tag=True):
     """The process has ended: no process has the pipe any more."""
 
 
-Report = Parked | Recorded | Started | Stopping | Over | Ended
+Report = Parked | Rehearsed | Recorded | Started | Stopping | Over | Ended
 """Messages from the program's process."""
 
 Message = Report | Gone

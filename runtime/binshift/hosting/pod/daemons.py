@@ -71,9 +71,14 @@ def exec_daemon(main: str, arguments: Sequence[str], environment: Mapping[str, s
     """
     if not await_name(host):
         raise InvalidSettings(f"BINSHIFT_HOST is {host!r}, which does not resolve: is there a headless service for it?")
-    command = str(spark_home() / "bin" / "spark-class")
+    found = command(main, arguments)
     sys.stderr.flush()
-    os.execve(command, [command, main, *arguments], dict(environment))
+    os.execve(found[0], found, dict(environment))
+
+
+def command(main: str, arguments: Sequence[str]) -> list[str]:
+    """The command line of Spark's process ``main``. Errors as `spark_home`."""
+    return [str(spark_home() / "bin" / "spark-class"), main, *arguments]
 
 
 def spark_home() -> Path:

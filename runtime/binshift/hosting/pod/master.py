@@ -1,13 +1,13 @@
 """Spark's master in a driver pod: ``python -m binshift.hosting.pod.master``.
 
 It keeps what it knows in files, as a driver never registers again with a master that has lost its memory. Of two drivers, only the master of the
-active one needs them. That of the other one deletes them: it would call the workers that it knows, and they would leave the active driver for it.
+active one needs them. That of the other one deletes them: it would wait a minute for the workers that it knows, which ended with its driver.
 
 | variable | meaning | default |
 |---|---|---|
 | ``BINSHIFT_HOST`` | this pod's name | |
 | ``BINSHIFT_DIRECTORY`` | writable folder | /var/lib/binshift |
-| ``BINSHIFT_STANDBY`` | ``true``: one of two drivers | ``false`` |
+| ``BINSHIFT_DRIVER_HOSTS`` | names of both drivers' pods, if one is a standby | none |
 | ``BINSHIFT_BIND`` | address on which the driver listens | all |
 | ``BINSHIFT_MASTER_PORT``, ``BINSHIFT_MASTER_STATUS_PORT``, ``BINSHIFT_ACTIVE_PORT`` | ports | `binshift.ports` |
 | ``SPARK_DAEMON_MEMORY`` | heap | 128m |
@@ -27,7 +27,7 @@ from typing import Final
 
 from binshift.errors import BinshiftError
 from binshift.hosting.pod.daemons import configure_logging, daemon_environment, exec_daemon, options
-from binshift.hosting.pod.settings import DIRECTORY, needed
+from binshift.hosting.pod.settings import DIRECTORY, driver_hosts, needed
 from binshift.ports import Ports
 
 MAIN: Final = "org.apache.spark.deploy.master.Master"
@@ -71,7 +71,7 @@ def main(environment: Mapping[str, str]) -> int:
     try:
         wanted = arguments(environment)
         directory = Path(environment.get("BINSHIFT_DIRECTORY") or DIRECTORY) / "master"
-        if environment.get("BINSHIFT_STANDBY") == "true" and not has_active_driver(environment):
+        if driver_hosts(environment) and not has_active_driver(environment):
             shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(parents=True, exist_ok=True)
         host = environment["BINSHIFT_HOST"]

@@ -61,13 +61,21 @@ class Child:
         self._services: list[QueryService] = []
         self._reported = self._gone = False
         self._serving = self._over = False
+        self._parked = ""
         self._lock = threading.Lock()
 
-    def admitted(self, application: str) -> None:
-        """Return once the program's queries can start."""
-        if not self._activated.is_set():
+    def admitted(self, application: str, seconds: float | None) -> bool:
+        """Whether the program's queries can start within so many seconds; None: as long as it takes."""
+        with self._lock:
+            news = not self._activated.is_set() and self._parked != application
+            self._parked = application
+        if news:
             self._writer.send(channel.Parked(application))
-            self._activated.wait()
+        return self._activated.wait(seconds)
+
+    def rehearsed(self, workers: frozenset[Worker]) -> None:
+        """Workers whose executors are ready for a take-over."""
+        self._writer.send(channel.Rehearsed(tuple(sorted(workers))))
 
     def recorded(self, workers: frozenset[Worker]) -> None:
         """Workers without which the first epoch cannot be."""
@@ -163,7 +171,7 @@ def main(arguments: Sequence[str]) -> int:
     # Otherwise Spark would end at a name that does not resolve yet, and retry a master only after twenty seconds.
     await_name(given.host)
     await_port(*address_of(given.master))
-    with hosting(Host(child.admitted, child.recorded, child.started)):
+    with hosting(Host(child.admitted, child.rehearsed, child.recorded, child.started)):
         install()
         return _run(app, arguments[1:], child)
 

@@ -1,22 +1,18 @@
-"""Leads an executor's pod to the active one of two drivers. ``python -I -S relay.py ACTIVE_PORT FROM:TO[,FROM:TO] HOST [HOST ...]``
+"""Which of two drivers is the active one, as an executor's pod sees it, and a relay to its control API.
 
-Spark's worker knows one master, and asks it again after 5 to 15 seconds. So it gets an address on loopback: a connection to FROM waits
-until there is an active driver, and then leads to its port TO. The active driver is the one that listens on ACTIVE_PORT
-(`binshift.hosting.pod.activation`), of several the one that was activated last. When that changes, all connections to the others end, and
-the worker connects again at once.
-
-Owns these connections only, and ends with the process that started it. Standard library only: one runs next to every executor.
+The active driver is the one that listens on its port `active` (`binshift.hosting.pod.activation`), of several the one that was activated
+last. The preStop hook knows one address of the control API, which is on loopback: a connection to it waits until there is an active driver,
+and then leads to that driver's port. When that changes, all connections to the other one end.
 """
+
+from __future__ import annotations
 
 import contextlib
 import itertools
-import os
 import select
 import socket
-import sys
 import threading
 import time
-from collections.abc import Sequence
 from typing import Final
 
 CONNECT_SECONDS: Final = 1.0
@@ -40,6 +36,7 @@ class ActiveDriver:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._since: dict[str, int] = {}
+        self._last: dict[str, int] = {}
         self._links: dict[socket.socket, str] = {}
 
     @property
@@ -54,7 +51,7 @@ class ActiveDriver:
     def up(self, host: str, activated: int) -> None:
         """This driver is active since then; connections to others end."""
         with self._changed:
-            self._since[host] = activated
+            self._since[host] = self._last[host] = activated
             self._cut()
 
     def down(self, host: str) -> None:
@@ -77,6 +74,24 @@ class ActiveDriver:
                 self._changed.wait(RETRY_SECONDS)
             else:
                 self._changed.wait_for(lambda: self._host() is None, OTHERS_SECONDS)
+
+    def is_replaced(self, host: str) -> bool:
+        """Whether another driver was activated after ``host``, which was the active one."""
+        with self._changed:
+            now = self._host()
+            return now is not None and host in self._last and self._last[host] < self._since[now]
+
+    def wait_replaced(self, host: str, seconds: float) -> bool:
+        """The same, as soon as it is so, but at most after so many seconds."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self.is_replaced(host), seconds)
+
+    def forget(self, host: str) -> bool:
+        """That it was the active one, if it is not connected any more: a process that comes back waits. Whether that is so."""
+        with self._changed:
+            if host not in self._since:
+                self._last.pop(host, None)
+            return host not in self._since
 
     def enter(self, host: str, *links: socket.socket) -> bool:
         """Whether these connections lead to the active driver; they end when another one is it."""
@@ -190,21 +205,3 @@ def serve(listener: socket.socket, port: int, active: ActiveDriver) -> None:
         free.acquire()
         client, _ = listener.accept()
         threading.Thread(target=led, args=(client,), daemon=True).start()
-
-
-def main(arguments: Sequence[str]) -> None:
-    """Relay until the process that started this one is gone."""
-    parent, active = os.getppid(), ActiveDriver()
-    port, pairs, *hosts = arguments
-    for pair in pairs.split(","):
-        own, _, remote = pair.partition(":")
-        listener = socket.create_server(("127.0.0.1", int(own)))
-        threading.Thread(target=serve, args=(listener, int(remote), active), daemon=True).start()
-    for host in hosts:
-        threading.Thread(target=follow, args=(host, int(port), active), daemon=True).start()
-    while os.getppid() == parent:
-        time.sleep(1.0)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -11,7 +11,7 @@
 | ``SPARK_CONF_DIR`` | folder with a ``spark-defaults.conf`` | none |
 | ``BINSHIFT_DIRECTORY`` | writable folder | /var/lib/binshift |
 | ``BINSHIFT_SPARK_UI`` | ``true``: Spark's UI is enabled, on loopback | ``false`` |
-| ``BINSHIFT_STANDBY`` | ``true``: the program waits before its first query until ``POST /v1/activate`` | ``false`` |
+| ``BINSHIFT_DRIVER_HOSTS`` | names of both drivers' pods, if one is a standby: the program waits before its first query until ``POST /v1/activate`` | none |
 | ``BINSHIFT_STOP_SECONDS`` | how long a stop in order may take | 100 |
 | ``BINSHIFT_TERMINATION_LOG`` | where the reason of a failure is left for Kubernetes | /dev/termination-log |
 | ``BINSHIFT_..._PORT`` | ports | `binshift.ports` |
@@ -31,6 +31,7 @@ from binshift.errors import InvalidSettings
 from binshift.ports import Ports
 
 DIRECTORY: Final = "/var/lib/binshift"
+HOSTS_VARIABLE: Final = "BINSHIFT_DRIVER_HOSTS"
 STOP_SECONDS: Final = 100.0
 
 
@@ -60,11 +61,13 @@ class DriverSettings:
         """
         master = needed(environment, "BINSHIFT_MASTER")
         address_of(master)
-        default = cls(master, needed(environment, "BINSHIFT_HOST"))
+        default, hosts = cls(master, needed(environment, "BINSHIFT_HOST")), driver_hosts(environment)
+        if hosts and default.host not in hosts:
+            raise InvalidSettings(f"{HOSTS_VARIABLE} is {','.join(hosts)!r}; it must name this pod, {default.host!r}")
         return cls(
             master,
             default.host,
-            Ports.from_environment(environment),
+            Ports.from_environment(environment).of_driver(hosts.index(default.host) if hosts else 0),
             environment.get("BINSHIFT_BIND")
             or ("::" if ":" in environment.get("BINSHIFT_POD_IP", "") else default.bind),
             environment.get("BINSHIFT_CHECKPOINT", ""),
@@ -74,8 +77,20 @@ class DriverSettings:
             _seconds(environment, "BINSHIFT_STOP_SECONDS", STOP_SECONDS),
             Path(environment.get("BINSHIFT_TERMINATION_LOG") or default.termination_log),
             environment.get("BINSHIFT_SPARK_UI") == "true",
-            environment.get("BINSHIFT_STANDBY") == "true",
+            bool(hosts),
         )
+
+
+def driver_hosts(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The names of both drivers' pods, if one is a standby; else none.
+
+    Raises:
+        InvalidSettings: there are not two.
+    """
+    found = tuple(filter(None, environment.get(HOSTS_VARIABLE, "").split(",")))
+    if len(set(found)) != len(found) or len(found) not in (0, 2):
+        raise InvalidSettings(f"{HOSTS_VARIABLE} is {','.join(found)!r}; it must be two names, separated by a comma")
+    return found
 
 
 def needed(environment: Mapping[str, str], variable: str) -> str:

@@ -113,9 +113,16 @@ class Supervisor:
 
     # ----------------------------------------------------------------------------------------------- without a query
 
-    def _show(self, state: State, reason: str = "", holding: Sequence[Worker] = (), failures: int = 0) -> None:
+    def _show(
+        self,
+        state: State,
+        reason: str = "",
+        holding: Sequence[Worker] = (),
+        failures: int = 0,
+        registered: Sequence[int] = (),
+    ) -> None:
         """Answer so from now on, for a program without a query. Errors as `ControlServer.start`."""
-        known = {"workers": list(holding), "failures": failures}
+        known = {"workers": list(holding), "failures": failures, "registered": list(registered)}
         self._api.services.current = ControlService(state, reason, self._stop.set, self.activation, **known)
         if not self._serving:
             self._api.start()
@@ -179,6 +186,9 @@ class Supervisor:
                 run.watch_master(self.status_port, application)
                 if not run.activated:
                     self._show(State.STANDBY)
+            case channel.Rehearsed(workers):
+                if not run.activated:
+                    self._show(State.STANDBY, registered=workers)
             case channel.Recorded(workers):
                 need = f"the query needs the workers that hold its bins: {', '.join(map(str, workers))}"
                 self._show(State.LOADING, run.reason or need, tuple(map(Worker, workers)), run.failures)

@@ -20,13 +20,15 @@ class Host:
     """The calls of a host for a query that starts.
 
     Attributes:
-        admitted: called with the application's id before a query reads or writes its checkpoint; returns once it can, and so may
-            block: in a standby driver, until that is activated.
+        admitted: called with the application's id and a number of seconds before a query reads or writes its checkpoint: whether it
+            can within that time, or, for None, once it can. In a standby driver it can when that is activated.
+        rehearsed: called while a standby waits, with the workers whose executors have rehearsed the program.
         recorded: called before executors are awaited, with the workers that own bins in the log: the first epoch needs them.
         started: called with the query.
     """
 
-    admitted: Callable[[str], object] = lambda application: None
+    admitted: Callable[[str, float | None], bool] = lambda application, seconds: True
+    rehearsed: Callable[[frozenset[Worker]], object] = lambda workers: None
     recorded: Callable[[frozenset[Worker]], object] = lambda workers: None
     started: Callable[[Any], object] = lambda query: None
 

@@ -63,5 +63,5 @@ def _writer(frame: ClassicDataFrame) -> DataStreamWriter:
         return StatefulStreamWriter(frame, {})
     if frame.isStreaming:
         # A standby driver must not start a query of Spark's either: two drivers would write one checkpoint.
-        host.current().admitted(frame.sparkSession.sparkContext.applicationId or "")
+        host.current().admitted(frame.sparkSession.sparkContext.applicationId or "", None)
     return DataStreamWriter(frame)

@@ -32,7 +32,7 @@ from binshift.settings import resolve
 from binshift.spark import conf
 from binshift.spark.adoption import adopting
 from binshift.spark.adoption.adopting import Adoption
-from binshift.spark.frontend import neighbours
+from binshift.spark.frontend import neighbours, standby
 from binshift.spark.frontend.dataflow import StreamingQuery
 from binshift.spark.frontend.definition import Definition
 from binshift.spark.frontend.host import Host
@@ -70,8 +70,9 @@ def start(definition: Definition, host: Host) -> StreamingQuery:
     conf.check(spark)
     java = jvm.install(spark)
     pipeline = compile_program(definition.frame, Templates(spark, java), definition.output_mode, settings.bins)
-    host.admitted(spark.sparkContext.applicationId or "")
-    location = definition.checkpoint_location
+    location, application = definition.checkpoint_location, spark.sparkContext.applicationId or ""
+    if not host.admitted(application, 0):
+        standby.rehearse_until_admitted(host, spark, pipeline, java, checkpoint.log_url(location), settings)
     files = open_storage(location)
     if settings.restore_from is not None:
         restore(files, location, settings.restore_from, definition.query_name)

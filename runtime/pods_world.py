@@ -19,13 +19,15 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
 
+import psutil
+
 from binshift.encryption import AUTHORITY, SPARK_CONF, TLS_VARIABLE
 
 ADMIN, DRAIN, SECRET = "admin-token-of-pods", "drain-token-of-pods", "spark-secret-of-pods"
 WAIT_SECONDS = 300.0
 MARK = "BINSHIFT_TEST_PODS"
 """In the environment of everything that a test starts, so that remaining processes can be found."""
-SPARKS = ("DRIVER", "DRIVER_BLOCKS", "MASTER", "WORKER", "EXECUTOR_BLOCKS")
+SPARKS = ("DRIVER", "DRIVER_BLOCKS", "MASTER", "WORKER", "EXECUTOR_BLOCKS", "SECOND_WORKER", "SECOND_EXECUTOR_BLOCKS")
 """The ports between pods that Spark listens on."""
 PORTS = (*SPARKS, "CONTROL", "HEALTH", "MASTER_STATUS", "SPARK_UI", "ACTIVE")
 DEFAULTS = """
@@ -117,6 +119,13 @@ class Pods:
         except subprocess.TimeoutExpired:
             process.kill()
             raise
+
+    def kill(self, pod: str) -> None:
+        """Kill a pod's process with all that it has started."""
+        process = psutil.Process(self.processes.pop(pod).pid)
+        for each in [process, *process.children(recursive=True)]:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                each.kill()
 
     def ask(self, method: str, path: str, body: Any = None, host: str = "127.0.0.1") -> Any:
         """The response of the control API of the driver at ``host``."""
