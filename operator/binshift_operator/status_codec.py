@@ -138,6 +138,7 @@ DRIVER: Final = Record(
         Field("active", "active", str, omit_empty=True),
         Field("active_uid", "activeUID", str, omit_empty=True),
         Field("standby", "standby", str, omit_empty=True),
+        Field("warm_executors", "warmExecutors", int, omit_empty=True),
     ),
 )
 RESTORED: Final = Record(RestoreFrom, (Field("location", "location", str), Field("snapshot", "snapshot", str)))

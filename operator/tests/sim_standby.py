@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from sim_cluster import NAME, NS, SimCluster
@@ -19,10 +20,12 @@ class StandbyQuery(Query):
 
     Attributes:
         active: whether it was activated; ``activations``: how often that was requested.
+        warm: the executors that have rehearsed while it waits.
     """
 
     active = False
     activations = 0
+    warm: Sequence[int] = ()
 
     def tick(self, registered: set[int]) -> None:
         """A moment passes."""
@@ -31,7 +34,7 @@ class StandbyQuery(Query):
         if self.active or self.failing:
             super().tick(registered)
         elif self.state == "Loading":
-            self.state = "Standby"
+            self.state, self.warm = "Standby", sorted(registered)
         elif self.state == "Failed":
             self.state = "Loading"
 
@@ -41,7 +44,8 @@ class StandbyQuery(Query):
             self.active, self.activations = True, self.activations + 1
             return self._shown()
         if (method, path) == ("GET", "/v1/dataflow"):
-            return {**self._shown(), "active": self.active}
+            rehearsed = {"registered": self.warm} if self.state == "Standby" else {}
+            return {**self._shown(), "active": self.active, **rehearsed}
         return super().answer(method, path, body)
 
 

@@ -187,7 +187,7 @@ FULL_STATUS = Status(
     {2: 1e9, 4: 1e9, 5: 1e9}, "0123456789abcdef", Moving(7002, 1e9), "0.1.0", RolloutStatus(1, 4),
     AutoscalingStatus(3, 4, ScalingReason.LOAD, "why", 5, ScalingReason.MAX_REPLICAS, Scale(3, 4, 1e9, "how")),
     (HotKey("op0", "alice", 63, 7, 1),),
-    RestoreFrom("s3a://backups/a", "a"), DriverStatus("clicks-driver-1", "u1", "clicks-driver-0"),
+    RestoreFrom("s3a://backups/a", "a"), DriverStatus("clicks-driver-1", "u1", "clicks-driver-0", 2),
 )  # fmt: skip
 
 

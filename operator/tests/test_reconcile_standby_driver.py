@@ -52,6 +52,7 @@ def test_one_driver_is_activated() -> None:
     assert cluster.driver(1).state == "Standby"
     found = cluster.status["driver"]
     assert (found["active"], found["standby"]) == (f"{NAME}-driver-0", f"{NAME}-driver-1")
+    assert found["warmExecutors"] == 2
     assert events(cluster, "StandbyActivated") == []
 
 

@@ -173,7 +173,7 @@ def test_each_driver_has_ports_of_its_own() -> None:
 
 @pytest.mark.parametrize("hosts", ["d-0.d", "d-0.d,d-0.d", "d-0.d,d-1.d,d-2.d"])
 def test_there_are_two_drivers(hosts: str) -> None:
-    """Any other number is a mistake of whoever wrote the variable."""
+    """Any other number is a mistake in the environment."""
     with pytest.raises(InvalidSettings, match=r"BINSHIFT_DRIVER_HOSTS .*two names"):
         driver_hosts({"BINSHIFT_DRIVER_HOSTS": hosts})
 

@@ -13,6 +13,7 @@ from binshift import __version__
 from binshift.encryption import AUTHORITY, CERTIFICATE, KEY, SECRET_ANNOTATION
 from binshift_operator.children import environment, restricted
 from binshift_operator.children.metadata import PORTS, Manifest, labels, selector
+from binshift_operator.children.probes import http, one_worker, port, tcp, two_workers
 from binshift_operator.children.spark_conf import STATE_DIRECTORY, master_resources
 from binshift_operator.children.user_template import merge_template, spec_of
 from binshift_operator.model import names
@@ -50,23 +51,23 @@ def driver_pod(dataflow: Dataflow, keys_hash: str, security: Mapping[str, Any] =
         "env": environment.driver_env(dataflow),
         "resources": resources(dataflow, DRIVER),
         "ports": [
-            _port("control", PORTS.control),
-            _port("health", PORTS.health),
-            _port("driver-rpc", PORTS.driver),
-            _port("driver-blocks", PORTS.driver_blocks),
-            *([_port("active", PORTS.active)] if has_standby(dataflow) else []),
+            port("control", PORTS.control),
+            port("health", PORTS.health),
+            port("driver-rpc", PORTS.driver),
+            port("driver-blocks", PORTS.driver_blocks),
+            *([port("active", PORTS.active)] if has_standby(dataflow) else []),
         ],
-        "startupProbe": _http("/healthz", period=2, failures=90, **scheme),
-        "livenessProbe": _http("/healthz", period=10, failures=12, **scheme),
-        "readinessProbe": _http("/readyz", period=5, failures=3, **scheme),
+        "startupProbe": http("/healthz", period=2, failures=90, **scheme),
+        "livenessProbe": http("/healthz", period=10, failures=12, **scheme),
+        "readinessProbe": http("/readyz", period=5, failures=3, **scheme),
     }
     master = {
         **_container(dataflow, MASTER, ["python", "-m", "binshift.hosting.pod.master"], MASTER_STATE, with_user=False),
         "env": environment.master_env(dataflow),
         "resources": master_resources(dataflow),
-        "ports": [_port("master", PORTS.master)],
-        "startupProbe": _tcp(PORTS.master, period=2, failures=90),
-        "livenessProbe": _tcp(PORTS.master, period=10, failures=6),
+        "ports": [port("master", PORTS.master)],
+        "startupProbe": tcp(PORTS.master, period=2, failures=90),
+        "livenessProbe": tcp(PORTS.master, period=10, failures=6),
     }
     volumes = [{"name": STATE, "emptyDir": {}}, {"name": MASTER_STATE, "emptyDir": {}}]
     return _template(dataflow, DRIVER, keys_hash, [driver, master], volumes, security)
@@ -78,32 +79,10 @@ def executor_pod(dataflow: Dataflow, keys_hash: str, security: Mapping[str, Any]
         **_container(dataflow, WORKER, ["python", "-m", "binshift.hosting.pod.worker"], STATE, component=EXECUTOR),
         "env": environment.worker_env(dataflow),
         "resources": resources(dataflow, EXECUTOR),
-        **(_two_workers() if has_standby(dataflow) else _one_worker()),
+        **(two_workers() if has_standby(dataflow) else one_worker()),
         "lifecycle": {"preStop": {"exec": {"command": ["python", "-m", "binshift.hosting.pod.drain"]}}},
     }
     return _template(dataflow, EXECUTOR, keys_hash, [worker], [_store(dataflow)], security)
-
-
-def _one_worker() -> Manifest:
-    """Ports and probes of Spark's worker. Its port is open before the executor runs, and executors hold the bins."""
-    return {
-        "ports": [_port("worker", PORTS.worker), _port("executor-blocks", PORTS.executor_blocks)],
-        "startupProbe": _tcp(PORTS.worker, period=2, failures=90),
-        "readinessProbe": _tcp(PORTS.executor_blocks, period=5, failures=3),
-        "livenessProbe": _tcp(PORTS.worker, period=10, failures=6),
-    }
-
-
-def _two_workers() -> Manifest:
-    """With a standby driver: a worker of either comes and goes with it, and the process that starts both knows which one counts."""
-    ports = {"worker": PORTS.worker, "executor-blocks": PORTS.executor_blocks, "health": PORTS.executor_health}
-    second = {"second-worker": PORTS.second_worker, "second-blocks": PORTS.second_executor_blocks}
-    return {
-        "ports": [_port(name, number) for name, number in (ports | second).items()],
-        "startupProbe": _http("/healthz", period=2, failures=90),
-        "readinessProbe": _http("/readyz", period=5, failures=3),
-        "livenessProbe": _http("/healthz", period=10, failures=6),
-    }
 
 
 def _store(dataflow: Dataflow) -> Manifest:
@@ -242,20 +221,3 @@ def _identity(dataflow: Dataflow, component: str, default: Mapping[str, Any]) ->
     given = context or spec_of(dataflow, component).get("securityContext") or default
     usual = {"fsGroupChangePolicy": "OnRootMismatch", "seccompProfile": {"type": "RuntimeDefault"}}
     return {**usual, **(given if isinstance(given, Mapping) else {}), "runAsNonRoot": True}
-
-
-def _port(name: str, number: int) -> Manifest:
-    return {"name": name, "containerPort": number, "protocol": "TCP"}
-
-
-def _http(path: str, period: int, failures: int, **scheme: str) -> Manifest:
-    return {
-        "httpGet": {"path": path, "port": "health", **scheme},
-        "periodSeconds": period,
-        "timeoutSeconds": 5,
-        "failureThreshold": failures,
-    }
-
-
-def _tcp(port: int, period: int, failures: int) -> Manifest:
-    return {"tcpSocket": {"port": port}, "periodSeconds": period, "timeoutSeconds": 5, "failureThreshold": failures}

@@ -13,9 +13,10 @@ def driver_status(situation: Situation) -> DriverStatus | None:
     observed, last = situation.observed, situation.before.driver or DriverStatus()
     if not observed.reports:
         return None
-    waiting = [pod.name for pod in observed.drivers if observed.report_of(pod).waits and pod.deleting_since is None]
-    standby = waiting[-1] if waiting else ""
+    waiting = [pod for pod in observed.drivers if observed.report_of(pod).waits and pod.deleting_since is None]
+    runtime = observed.report_of(waiting[-1]).runtime if waiting else None
+    standby, warm = waiting[-1].name if waiting else "", len(runtime.registered) if runtime is not None else 0
     driver = observed.driver
     if driver is not None and observed.report_of(driver).is_active:
-        return DriverStatus(driver.name, driver.uid, standby)
-    return replace(last, standby=standby)
+        return DriverStatus(driver.name, driver.uid, standby, warm)
+    return replace(last, standby=standby, warm_executors=warm)

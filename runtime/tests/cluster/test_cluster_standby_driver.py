@@ -44,7 +44,7 @@ def test_a_standby_takes_over(tmp_path: Path) -> None:
 
 
 def test_a_driver_that_hangs_is_replaced_with_its_executors(tmp_path: Path) -> None:
-    """(I8) As on a node that is lost: its executors end although it never says so, and the pods are ready because of the others."""
+    """(I8) As on a node that is lost: its executors end although it does not end them, and the pods are ready because of the others."""
     with started(tmp_path) as (pods, ports):
         health = [each[0] for each in ports]
         assert not any(map(is_ready, (0, 1), health)), "no driver is active"
