@@ -98,6 +98,8 @@ COPY runtime/binshift/spark/training.py /tmp/cds/spark/
 ARG CLASS_ARCHIVE=yes
 RUN if [ -n "$CLASS_ARCHIVE" ]; then python /tmp/cds/cds.py; fi && rm -rf /tmp/*
 COPY --from=own /opt/binshift /opt/binshift
+# And binshift's own few classes, which each driver would compile otherwise.
+RUN if [ -n "$CLASS_ARCHIVE" ]; then python -m binshift.spark.session.java_classes; fi && rm -rf /tmp/*
 USER 10001:10001
 CMD ["binshift", "--help"]
 

@@ -12,7 +12,9 @@ READY_DEMO := .venv/.ready-demo
 READY_RELEASE := .venv/.ready-release
 READY_DOCS := .venv/.ready-docs
 # Archive of Spark's classes, which halves the startup time of its processes.
-CLASSES := .venv/share/binshift/classes/spark.jsa
+ARCHIVE := .venv/share/binshift/classes/spark.jsa
+COMPILED := .venv/share/binshift/classes/compiled
+CLASSES := $(ARCHIVE) $(COMPILED)
 # The Java runtime for Spark, independent of the PATH.
 WITH_JAVA = JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME &&
 DEMO_SECONDS ?= 90
@@ -202,7 +204,11 @@ $(READY): scripts/setup.sh pyproject.toml requirements/bootstrap.txt requirement
 	scripts/setup.sh dev
 	@touch $@
 
-$(CLASSES): $(READY) runtime/binshift/cds.py runtime/binshift/spark/training.py
+$(COMPILED): $(READY) runtime/binshift/spark/session/java_classes.py $(wildcard runtime/binshift/spark/java/*.java)
+	$(WITH_JAVA) $(BIN)/python -m binshift.spark.session.java_classes
+	@mkdir -p $(@D) && touch $@
+
+$(ARCHIVE): $(READY) runtime/binshift/cds.py runtime/binshift/spark/training.py
 	$(WITH_JAVA) $(BIN)/python -m binshift.cds
 
 $(READY_DEMO): $(READY) requirements/demo.txt

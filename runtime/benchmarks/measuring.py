@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from rich.progress import track
 
-from binshift import cds
+from binshift.java import spark_conf
 from binshift.local import LocalCluster
 from binshift.spark import conf
 
@@ -80,7 +80,7 @@ def session(master: str, more: Mapping[str, str]) -> SparkSession:
     """A session for measurements on a running cluster."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master(master).appName("bench")
-    settings = cds.spark_conf() | conf.required() | KEEP_ALL
+    settings = spark_conf() | conf.required() | KEEP_ALL
     settings |= {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
     settings |= {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"}
     for key, value in (settings | dict(more)).items():

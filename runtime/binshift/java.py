@@ -1,4 +1,4 @@
-"""Finds the Java runtime that Spark needs: 17 or 21, from JAVA_HOME or the PATH."""
+"""The Java runtime that Spark needs: 17 or 21, from JAVA_HOME or the PATH; and the options of its processes."""
 
 from __future__ import annotations
 
@@ -8,13 +8,34 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Final
 
+from binshift import cds
 from binshift.errors import InvalidSettings
 
 SUPPORTED = (17, 21)
 QUICK_TO_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options for a Java process that runs for minutes on a few shared cores, or is almost idle: the optimising compiler
 would take more time than its code saves."""
+
+DRIVER_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
+"""A driver plans: it runs much code, and each part seldom. Without the optimising compiler the JVM would reserve only 48 MiB for code."""
+LATER: Final = 20
+EXECUTOR_OPTIONS: Final = (
+    f"-XX:Tier4InvocationThreshold={LATER * 5000} -XX:Tier4MinInvocationThreshold={LATER * 600} "
+    f"-XX:Tier4CompileThreshold={LATER * 15000} -XX:Tier4BackEdgeThreshold={LATER * 40000}"
+)
+"""Java's own thresholds, so many times: an executor's few loops over rows exceed them at once, and only these are worth optimising."""
+
+
+def spark_conf(driver: str = "", executor: str = "") -> dict[str, str]:
+    """Conf for the JVMs of a dataflow, which every user can override; ``driver``, ``executor``: further options.
+
+    >>> spark_conf("-Da=b")["spark.driver.defaultJavaOptions"].split()[:2]
+    ['-Da=b', '-XX:TieredStopAtLevel=1']
+    """
+    of_driver = cds.spark_conf(f"{driver} {DRIVER_OPTIONS}".strip(), roles=("driver",))
+    return of_driver | cds.spark_conf(f"{executor} {EXECUTOR_OPTIONS}".strip(), roles=("executor",))
 
 
 @functools.cache

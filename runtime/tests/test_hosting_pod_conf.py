@@ -17,6 +17,7 @@ from binshift.errors import InvalidSettings
 from binshift.hosting.pod import conf, daemons, driver, master
 from binshift.hosting.pod.settings import DriverSettings
 from binshift.hosting.pod.spark_worker import java_options, spark_worker
+from binshift.java import DRIVER_OPTIONS, EXECUTOR_OPTIONS, java_home
 from binshift.ports import Ports
 
 DRIVER = {"BINSHIFT_MASTER": "spark://d-0.d:7077", "BINSHIFT_HOST": "d-0.d"}
@@ -56,6 +57,22 @@ def test_the_last_word_is_ours_where_it_must_be(tmp_path: Path) -> None:
     assert found["spark.executorEnv.PYTHONPATH"] == "/app:/libs"
     assert "secret" not in repr(settings)
     assert (before["spark.binshift.enabled"], found["spark.binshift.enabled"]) == ("true", "false")
+
+
+def test_a_users_options_for_java_come_last(tmp_path: Path) -> None:
+    """How code is compiled is a default: Spark appends the user's own options to it, and Java accepts both."""
+    (tmp_path / "spark-defaults.conf").write_text("spark.driver.extraJavaOptions=-Da=b\n")
+    settings = DriverSettings.from_environment({**DRIVER, "SPARK_CONF_DIR": str(tmp_path)})
+    found = properties(conf.defaults(settings, Path("/app/main.py"), ""))
+    assert found["spark.driver.extraJavaOptions"] == "-Da=b"
+    for role, expected in (("driver", DRIVER_OPTIONS), ("executor", EXECUTOR_OPTIONS)):
+        given = found[f"spark.{role}.defaultJavaOptions"]
+        assert given.startswith(conf.NAME_OPTIONS)
+        assert expected in given
+        ran = subprocess.run(
+            [f"{java_home()}/bin/java", *given.split(), "-version"], capture_output=True, text=True, timeout=60
+        )
+        assert (ran.returncode, "warning" in ran.stderr.lower()) == (0, False), ran.stderr
 
 
 def test_without_a_secret_nothing_is_authenticated() -> None:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from binshift import cds, s3
+from binshift import s3
 from binshift.autoscale import Autoscaler
 from binshift.control.models import Dataflow, State
 from binshift.encryption import TLS_VARIABLE
@@ -45,7 +45,7 @@ from binshift.hosting.local.options import (
 from binshift.hosting.local.supervisor import Supervisor
 from binshift.hosting.local.terminal import Changes, ExecutorOutput, Reporter
 from binshift.hosting.processes import ChildProcess, Interrupts
-from binshift.java import java_home
+from binshift.java import java_home, spark_conf
 from binshift.local import MASTER_HOST, WORKERS_MAX, LocalCluster
 from binshift.spark.session.failures import without_java
 
@@ -175,7 +175,7 @@ def _started(
 
     required = cluster.conf() | conf.required()
     path = os.environ.get("PYTHONPATH", "")
-    chosen = quiet.configured(cluster.directory, cds.spark_conf()) | s3.spark_conf(os.environ)
+    chosen = quiet.configured(cluster.directory, spark_conf()) | s3.spark_conf(os.environ)
     chosen |= bounded(dict(given.conf)) if given.autoscale else dict(given.conf)
     chosen |= {RESTORE_CONF: location(given.restore_from)} if given.restore_from else {}
     whole = program_conf(required, given.workers, app, cluster.directory, path, chosen)

@@ -16,12 +16,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from binshift import cds, s3
+from binshift import s3
 from binshift.hosting import log_tail
 from binshift.hosting.pod import user
 from binshift.hosting.pod.settings import DriverSettings
 from binshift.hosting.program import submit_arguments
-from binshift.java import java_home
+from binshift.java import java_home, spark_conf
 from binshift.settings import CHECKPOINT_CONF, ENABLED_CONF
 from binshift.spark.conf import required
 
@@ -45,8 +45,6 @@ def overrulable(program: Path, directory: Path, environment: Mapping[str, str]) 
         "spark.app.name": program.stem,
         "spark.local.dir": str(directory / "driver"),
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
-        "spark.driver.defaultJavaOptions": NAME_OPTIONS,
-        "spark.executor.defaultJavaOptions": EXECUTOR_OPTIONS,
         "spark.rpc.io.connectionCreationTimeout": f"{CONNECT_SECONDS}s",
         "spark.shuffle.io.connectionCreationTimeout": f"{CONNECT_SECONDS}s",
         **log_tail.CONF,
@@ -139,6 +137,5 @@ def defaults(settings: DriverSettings, program: Path, path: str) -> str:
     """The text of the folder's ``spark-defaults.conf``; arguments as `prepare`."""
     file = None if settings.conf is None else settings.conf / DEFAULTS_FILE
     given = file.read_text(encoding="utf-8") if file is not None and file.is_file() else ""
-    archived = cds.spark_conf(NAME_OPTIONS) | cds.spark_conf(EXECUTOR_OPTIONS, roles=("executor",))
-    before = overrulable(program, settings.directory, os.environ) | archived
+    before = overrulable(program, settings.directory, os.environ) | spark_conf(NAME_OPTIONS, EXECUTOR_OPTIONS)
     return defaults_file(before, given, fixed(settings, required(), program, path))

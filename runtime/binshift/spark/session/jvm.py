@@ -24,7 +24,7 @@ from pyspark.util import PythonEvalType
 
 from binshift import s3
 from binshift.errors import InvalidSettings, TaskFailed
-from binshift.spark.session.java_classes import compiled
+from binshift.spark.session.java_classes import jar_of
 
 NUDGE_FORMAT = "dev.binshift.NudgeSource"
 STAGED_FILES = "dev.binshift.StagedFiles"
@@ -43,7 +43,7 @@ class Jvm:
 
     def __init__(self, spark: SparkSession) -> None:
         self._jvm: Any = spark._jvm
-        spark.sql(f"ADD JAR '{compiled(self._jvm)}'")
+        spark.sql(f"ADD JAR '{jar_of(self._jvm)}'")
         self.bridge: Any = self._class("dev.binshift.Bridge").newInstance()
         """What Python calls."""
         self.starting = threading.Lock()
