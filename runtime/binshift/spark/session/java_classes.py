@@ -7,6 +7,7 @@ to the archive of `binshift.cds`, as the image's build does: that saves each dri
 from __future__ import annotations
 
 import hashlib
+import os
 import sys
 import tempfile
 import zipfile
@@ -55,6 +56,7 @@ def jar_of(jvm: Any, folder: Path = FOLDER) -> Path:
 def make(folder: Path = FOLDER) -> Path:
     """Compile the classes into ``folder``, with a JVM of its own; returns the jar."""
     folder.mkdir(parents=True, exist_ok=True)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # where images are built, the machine's own name is not known
     gateway = cast(Any, launch_gateway)(SparkConf())
     try:
         return _compiled(gateway.jvm, _texts(), folder)
