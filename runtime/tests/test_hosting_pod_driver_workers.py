@@ -146,7 +146,7 @@ def test_health_for_the_kubelet() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = "127.0.0.1", int(free.getsockname()[1])
     ready = [False]
-    with serve_health(address, lambda: ready[0]):
+    with serve_health(address, {"/healthz": lambda: True, "/readyz": lambda: ready[0]}):
         assert [_status(address, path) for path in ("/healthz", "/readyz", "/")] == [200, 503, 404]
         ready[0] = True
         assert _status(address, "/readyz") == 200

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from binshift.errors import InvalidSettings
-from binshift.hosting.pod.daemons import await_name, await_port, command
+from binshift.hosting.pod.daemons import await_name, command
 from binshift.hosting.pod.executor_health import serve_health
 from binshift.hosting.pod.relay import ActiveDriver, follow, serve
 from binshift.hosting.pod.settings import driver_hosts, needed
@@ -63,8 +63,10 @@ class DriverWorker:
         """Keep it running until this process ends."""
         while not self.ending.is_set():
             # A worker that finds no master at first waits for many seconds.
-            if not await_port(*self.master, seconds=LOOK_SECONDS):
+            if not _listens(self.master):
+                self.ending.wait(LOOK_SECONDS)
                 continue
+            log.info("the worker of %s starts", self.driver)
             process = ChildProcess(self.command, self.environment)
             try:
                 replaced = self._watched(process)
@@ -110,7 +112,11 @@ def run(environment: Mapping[str, str]) -> int:
         threading.Thread(target=_kept(host, worker, active, ending).run, name=f"binshift-worker-{host}")
         for host, worker in zip(hosts, workers, strict=True)
     ]
-    with interrupts.watched(), serve_health((own, ports.executor_health), lambda: _is_ready(own, hosts, ports, active)):
+    checks = {
+        "/healthz": lambda: all(map(threading.Thread.is_alive, running)),
+        "/readyz": lambda: _is_ready(own, hosts, ports, active),
+    }
+    with interrupts.watched(), serve_health((own, ports.executor_health), checks):
         for thread in (*threads, *running):
             thread.start()
         while not interrupts.event.wait():
@@ -130,9 +136,10 @@ def _kept(driver: str, worker: SparkWorker, active: ActiveDriver, ending: thread
 def _is_ready(own: str, hosts: Sequence[str], ports: Ports, active: ActiveDriver) -> bool:
     """Whether the active driver's executor listens."""
     host = active.host
-    if host is None:
-        return False
-    address = own, ports.of_driver(hosts.index(host)).executor_blocks
+    return host is not None and _listens((own, ports.of_driver(hosts.index(host)).executor_blocks))
+
+
+def _listens(address: tuple[str, int]) -> bool:
     with contextlib.suppress(OSError), socket.create_connection(address, CONNECT_SECONDS):
         return True
     return False

@@ -1,4 +1,4 @@
-"""Health of an executor's pod for the kubelet: ``/healthz`` while it runs, ``/readyz`` while its executor can be used.
+"""Answers the kubelet's probes of an executor's pod.
 
 One request at a time, and little time for each: nothing else calls it.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import http.server
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any, Final
@@ -17,8 +17,8 @@ REQUEST_SECONDS: Final = 2.0
 
 
 @contextmanager
-def serve_health(address: tuple[str, int], is_ready: Callable[[], bool]) -> Iterator[None]:
-    """Answer at this host and port in a thread.
+def serve_health(address: tuple[str, int], checks: Mapping[str, Callable[[], bool]]) -> Iterator[None]:
+    """Answer at this host and port in a thread: for each path, whether its check holds.
 
     Raises:
         OSError: the name of the host is not known, or the port is taken.
@@ -31,7 +31,6 @@ def serve_health(address: tuple[str, int], is_ready: Callable[[], bool]) -> Iter
         server_version, sys_version = "binshift", ""
 
         def do_GET(self) -> None:
-            checks: dict[str, Callable[[], bool]] = {"/healthz": lambda: True, "/readyz": is_ready}
             check = checks.get(self.path)
             found = HTTPStatus.NOT_FOUND
             if check is not None:
