@@ -13,6 +13,9 @@ from stage import Stage
 from story import Story
 
 TAKEN_OVER_SECONDS_MAX = 120.0
+EXECUTORS = 2
+ROOMY = {"requests": {"memory": "2Gi"}, "limits": {"memory": "2Gi"}}
+"""As the guide has it: an executor's pod has room for that of the standby."""
 
 
 @pytest.fixture(scope="module")
@@ -23,9 +26,9 @@ def scene(module_scene: Stage) -> Stage:
 @pytest.fixture
 def running(scene: Stage) -> Dataflow:
     """The one dataflow of these stories: calm, with a standby that waits."""
-    dataflow = scene.apply(driver={"standby": True})
+    dataflow = scene.apply(driver={"standby": True}, executor={"resources": ROOMY})
     dataflow.await_calm()
-    until("a standby", 300, lambda: dataflow.drivers.get("standby"))
+    until("a standby with warm executors", 300, lambda: dataflow.drivers.get("warmExecutors") == EXECUTORS)
     return dataflow
 
 
