@@ -102,9 +102,9 @@ class Dataflow:
         return str(self.drivers.get("active") or f"{self.name}-driver-0")
 
     @property
-    def drivers(self) -> dict[str, str]:
+    def drivers(self) -> dict[str, Any]:
         """The status of the drivers; empty without a standby."""
-        found: dict[str, str] = self.status.get("driver", {})
+        found: dict[str, Any] = self.status.get("driver", {})
         return found
 
     def executor(self, slot: int) -> str:

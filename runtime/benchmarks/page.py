@@ -28,6 +28,7 @@ import bench_rows
 import bench_scale
 import bench_standby
 import bench_state
+import bench_takeover
 import bench_timers
 from archive import RESULTS, Row, load
 from plots import draw
@@ -42,7 +43,7 @@ JUDGED: Mapping[str, tuple[Sequence[Target], Callable[[Row], str]]] = {
     for module in (
         *(bench_move, bench_scale, bench_respark, bench_state, bench_calm, bench_bins, bench_log, bench_rows),
         *(bench_planner, bench_operators, bench_processors, bench_timers, bench_adoption, bench_rebalance, bench_large),
-        bench_standby,
+        *(bench_standby, bench_takeover),
     )
 }
 MOVED = ("calm_p50_s", "calm_p99_s", "after_p99_s", "moving_p50_s", "moving_max_s", "spike", "seconds")
