@@ -117,3 +117,25 @@ def test_queries_one_after_the_other_are_each_the_programs() -> None:
         before = len(driver.messages)
         wait(lambda: len(driver.messages), before.__lt__)
     assert driver.kinds() == ["Started", "Over", "Started", "Over"]
+
+
+def test_a_standby_reports_once_that_it_waits() -> None:
+    """Its program asks often whether it can start, as executors rehearse meanwhile; a session that is made again has another application."""
+    driver = Driver()
+    child = Child(cast(Any, driver), cast(Any, driver), standby=True)
+    assert [child.admitted("app-1", 0) for _ in range(3)] == [False] * 3
+    child.rehearsed(frozenset({Worker(1), Worker(0)}))
+    assert not child.admitted("app-2", 0)
+    assert driver.messages == [channel.Parked("app-1"), channel.Rehearsed((0, 1)), channel.Parked("app-2")]
+    threading.Timer(0.05, child.receive, [channel.ACTIVATE]).start()
+    assert child.admitted("app-2", None)
+    assert child.admitted("app-3", 0)
+    assert driver.kinds()[-1] == "Parked"
+    assert len(driver.messages) == 3
+
+
+def test_a_driver_without_a_standby_waits_for_nothing() -> None:
+    """Its queries start at once, and no message is sent."""
+    driver, child = begun()
+    assert child.admitted("app-1", 0)
+    assert driver.messages == []

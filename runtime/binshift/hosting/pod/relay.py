@@ -36,7 +36,7 @@ class ActiveDriver:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._since: dict[str, int] = {}
-        self._last: dict[str, int] = {}
+        self._past: set[str] = set()
         self._links: dict[socket.socket, str] = {}
 
     @property
@@ -51,7 +51,8 @@ class ActiveDriver:
     def up(self, host: str, activated: int) -> None:
         """This driver is active since then; connections to others end."""
         with self._changed:
-            self._since[host] = self._last[host] = activated
+            self._since[host] = activated
+            self._past.add(host)
             self._cut()
 
     def down(self, host: str) -> None:
@@ -76,10 +77,9 @@ class ActiveDriver:
                 self._changed.wait_for(lambda: self._host() is None, OTHERS_SECONDS)
 
     def is_replaced(self, host: str) -> bool:
-        """Whether another driver was activated after ``host``, which was the active one."""
+        """Whether ``host`` was the active driver, and another one is now."""
         with self._changed:
-            now = self._host()
-            return now is not None and host in self._last and self._last[host] < self._since[now]
+            return host in self._past and self._host() not in (None, host)
 
     def wait_replaced(self, host: str, seconds: float) -> bool:
         """The same, as soon as it is so, but at most after so many seconds."""
@@ -90,7 +90,7 @@ class ActiveDriver:
         """That it was the active one, if it is not connected any more: a process that comes back waits. Whether that is so."""
         with self._changed:
             if host not in self._since:
-                self._last.pop(host, None)
+                self._past.discard(host)
             return host not in self._since
 
     def enter(self, host: str, *links: socket.socket) -> bool:
