@@ -15,8 +15,9 @@ import psutil
 import pytest
 from certificates import Authority, Mounted
 from overheard import Overheard, overheard
-from pods_world import SPARKS, Pods, pods
 from runs import WAIT_SECONDS, awaited, run_command, running, status
+
+from pods_world import SPARKS, Pods, pods
 
 pytestmark = pytest.mark.cluster
 

@@ -7,9 +7,9 @@ import signal
 from pathlib import Path
 
 import pytest
-from pods_world import SECRET, Pods, pods
 
 from binshift.log.tools import inspect
+from pods_world import SECRET, Pods, pods
 
 pytestmark = pytest.mark.cluster
 
