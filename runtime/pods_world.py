@@ -92,13 +92,15 @@ class Pods:
         """Start the master."""
         return self.start("master", "master", "127.0.0.1")
 
-    def worker(self, slot: int) -> subprocess.Popen[bytes]:
-        """Start a worker."""
+    def worker(self, slot: int, **more: str) -> subprocess.Popen[bytes]:
+        """Start a worker; ``more``: variables."""
         sizes = {"BINSHIFT_EXECUTOR_MEMORY": "600m", "BINSHIFT_EXECUTOR_CORES": str(self.cores)}
-        return self.start(f"worker-{slot}", "worker", f"127.0.0.{slot + 2}", **sizes)
+        return self.start(f"worker-{slot}", "worker", f"127.0.0.{slot + 2}", **sizes, **more)
 
-    def driver(self, program: Path, *arguments: str, **more: str) -> subprocess.Popen[bytes]:
-        """Start the driver; ``more``: variables."""
+    def driver(
+        self, program: Path, *arguments: str, pod: str = "driver", host: str = "127.0.0.1", **more: str
+    ) -> subprocess.Popen[bytes]:
+        """Start a driver; ``more``: variables."""
         ours = {
             "BINSHIFT_TOKEN": ADMIN,
             "BINSHIFT_DRAIN_TOKEN": DRAIN,
@@ -108,7 +110,7 @@ class Pods:
             **({} if self.tls is None else {TLS_VARIABLE: str(self.tls)}),
             **more,
         }
-        return self.start("driver", "driver", "127.0.0.1", str(program), *arguments, **ours)
+        return self.start(pod, "driver", host, str(program), *arguments, **ours)
 
     def end(self, pod: str, seconds: float = 60.0) -> int:
         """Send SIGTERM and return the exit status."""

@@ -13,18 +13,18 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
-from binshift.encryption import TLS_VARIABLE
-from pods_world import ADMIN, DRAIN, Pods, free_ports, pods
+from pods_world import Pods, free_ports, pods
 
 HOSTS = ("127.0.0.1", "127.0.1.1")
 
 
 @dataclass
 class TwoDrivers:
-    """Two drivers, each in a pod of its own with its master; ``program`` with its arguments runs in both."""
+    """Two drivers, each in a pod of its own with its master; ``program`` with these arguments runs in both."""
 
     world: Pods
-    program: tuple[str, ...]
+    program: Path
+    arguments: tuple[str, ...]
 
     def start_driver(self, slot: int) -> None:
         """Start a driver's pod: its master, and its program, which waits for its activation."""
@@ -36,25 +36,13 @@ class TwoDrivers:
             "BINSHIFT_DRIVER_HOSTS": ",".join(HOSTS),
         }
         self.world.start(f"master-{slot}", "master", host, **own)
-        ours = {
-            "BINSHIFT_TOKEN": ADMIN,
-            "BINSHIFT_DRAIN_TOKEN": DRAIN,
-            "BINSHIFT_CHECKPOINT": str(self.world.folder / "checkpoint"),
-            "BINSHIFT_OWNER": "uid-1",
-            "BINSHIFT_TERMINATION_LOG": str(self.world.folder / "termination"),
-            **({} if self.world.tls is None else {TLS_VARIABLE: str(self.world.tls)}),
-        }
-        self.world.start(f"driver-{slot}", "driver", host, *self.program, **ours, **own)
+        self.world.driver(self.program, *self.arguments, pod=f"driver-{slot}", host=host, **own)
 
     def start_worker(self, slot: int) -> tuple[str, str]:
         """Start an executor's pod; returns the ports of its health and of its relay to the active driver's control API."""
         health, control, *_ = map(str, free_ports())
-        self.world.start(
-            f"worker-{slot}",
-            "worker",
-            f"127.0.0.{slot + 2}",
-            BINSHIFT_EXECUTOR_MEMORY="600m",
-            BINSHIFT_EXECUTOR_CORES=str(self.world.cores),
+        self.world.worker(
+            slot,
             BINSHIFT_DRIVER_HOSTS=",".join(HOSTS),
             BINSHIFT_EXECUTOR_HEALTH_PORT=health,
             BINSHIFT_CONTROL_RELAY_PORT=control,
@@ -119,7 +107,7 @@ class TwoDrivers:
 def two_drivers(folder: Path, program: Path, *arguments: str, tls: Path | None = None) -> Iterator[TwoDrivers]:
     """None of them started; all processes are ended afterwards."""
     with pods(folder, tls) as world:
-        yield TwoDrivers(world, (str(program), *arguments))
+        yield TwoDrivers(world, program, arguments)
 
 
 def is_ready(slot: int, health: str) -> bool:

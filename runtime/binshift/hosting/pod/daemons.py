@@ -9,6 +9,7 @@ that is not known, and wait many seconds before they ask a master again that did
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import socket
@@ -32,6 +33,7 @@ log = logging.getLogger(__name__)
 WAIT_SECONDS: Final = 60.0
 POLL_SECONDS: Final = 0.2
 CONNECT_SECONDS_MAX: Final = 2.0
+LISTENS_SECONDS_MAX: Final = 1.0
 JAVA_OPTIONS: Final = f"{NAME_OPTIONS} {QUICK_TO_START} -XX:+ExitOnOutOfMemoryError -Dspark.ui.killEnabled=false"
 LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
@@ -69,8 +71,7 @@ def exec_daemon(main: str, arguments: Sequence[str], environment: Mapping[str, s
     Raises:
         InvalidSettings: it is not within a minute.
     """
-    if not await_name(host):
-        raise InvalidSettings(f"BINSHIFT_HOST is {host!r}, which does not resolve: is there a headless service for it?")
+    need_name(host)
     found = command(main, arguments)
     sys.stderr.flush()
     os.execve(found[0], found, dict(environment))
@@ -100,6 +101,23 @@ def configure_logging() -> None:
     ours = logging.getLogger("binshift")
     ours.setLevel(logging.INFO)
     ours.handlers, ours.propagate = [handler], False
+
+
+def need_name(host: str) -> None:
+    """Return once this pod's own name is known.
+
+    Raises:
+        InvalidSettings: it is not within a minute.
+    """
+    if not await_name(host):
+        raise InvalidSettings(f"BINSHIFT_HOST is {host!r}, which does not resolve: is there a headless service for it?")
+
+
+def listens(host: str, port: int) -> bool:
+    """Whether a process listens there now."""
+    with contextlib.suppress(OSError), socket.create_connection((host, port), LISTENS_SECONDS_MAX):
+        return True
+    return False
 
 
 def await_name(host: str, seconds: float = WAIT_SECONDS) -> bool:

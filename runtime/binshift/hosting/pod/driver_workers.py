@@ -11,7 +11,6 @@ executor listens.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import socket
 import threading
@@ -19,8 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from binshift.errors import InvalidSettings
-from binshift.hosting.pod.daemons import await_name, command
+from binshift.hosting.pod.daemons import command, listens, need_name
 from binshift.hosting.pod.executor_health import serve_health
 from binshift.hosting.pod.relay import ActiveDriver, follow, serve
 from binshift.hosting.pod.settings import driver_hosts, needed
@@ -35,7 +33,6 @@ LOOK_SECONDS: Final = 1.0
 """How often a worker is checked."""
 RETURN_SECONDS: Final = 20.0
 """Before the worker of a driver that was replaced starts again: the first epochs of the other one need the processor."""
-CONNECT_SECONDS: Final = 1.0
 LOOPBACK: Final = "127.0.0.1"
 
 
@@ -63,7 +60,7 @@ class DriverWorker:
         """Keep it running until this process ends."""
         while not self.ending.is_set():
             # A worker that finds no master at first waits for many seconds.
-            if not _listens(self.master):
+            if not listens(*self.master):
                 self.ending.wait(LOOK_SECONDS)
                 continue
             log.info("the worker of %s starts", self.driver)
@@ -102,8 +99,7 @@ def run(environment: Mapping[str, str]) -> int:
         for index, host in enumerate(hosts)
     ]
     own = needed(environment, "BINSHIFT_HOST")
-    if not await_name(own):
-        raise InvalidSettings(f"BINSHIFT_HOST is {own!r}, which does not resolve: is there a headless service for it?")
+    need_name(own)
     active, interrupts, ending = ActiveDriver(), Interrupts(), threading.Event()
     relay = socket.create_server((LOOPBACK, ports.control_relay))
     threads = [threading.Thread(target=serve, args=(relay, ports.control, active), daemon=True)]
@@ -136,10 +132,4 @@ def _kept(driver: str, worker: SparkWorker, active: ActiveDriver, ending: thread
 def _is_ready(own: str, hosts: Sequence[str], ports: Ports, active: ActiveDriver) -> bool:
     """Whether the active driver's executor listens."""
     host = active.host
-    return host is not None and _listens((own, ports.of_driver(hosts.index(host)).executor_blocks))
-
-
-def _listens(address: tuple[str, int]) -> bool:
-    with contextlib.suppress(OSError), socket.create_connection(address, CONNECT_SECONDS):
-        return True
-    return False
+    return host is not None and listens(own, ports.of_driver(hosts.index(host)).executor_blocks)

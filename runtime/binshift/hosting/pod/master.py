@@ -16,22 +16,19 @@ active one needs them. That of the other one deletes them: it would wait a minut
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
-import socket
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from binshift.errors import BinshiftError
-from binshift.hosting.pod.daemons import configure_logging, daemon_environment, exec_daemon, options
+from binshift.hosting.pod.daemons import configure_logging, daemon_environment, exec_daemon, listens, options
 from binshift.hosting.pod.settings import DIRECTORY, driver_hosts, needed
 from binshift.ports import Ports
 
 MAIN: Final = "org.apache.spark.deploy.master.Master"
-CONNECT_SECONDS: Final = 1.0
 
 
 def arguments(environment: Mapping[str, str]) -> list[str]:
@@ -59,10 +56,7 @@ def java_options(directory: Path) -> str:
 
 def has_active_driver(environment: Mapping[str, str]) -> bool:
     """Whether the driver in this pod is the active one of two (`binshift.hosting.pod.activation`)."""
-    address = environment.get("BINSHIFT_BIND") or "localhost", Ports.from_environment(environment).active
-    with contextlib.suppress(OSError), socket.create_connection(address, CONNECT_SECONDS):
-        return True
-    return False
+    return listens(environment.get("BINSHIFT_BIND") or "localhost", Ports.from_environment(environment).active)
 
 
 def main(environment: Mapping[str, str]) -> int:

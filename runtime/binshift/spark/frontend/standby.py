@@ -17,9 +17,8 @@ from binshift.errors import Retryable
 from binshift.log.records.terms import Driver
 from binshift.model import BEFORE_FIRST, Term, Worker
 from binshift.settings import Settings
-from binshift.spark import conf
 from binshift.spark.frontend.host import Host
-from binshift.spark.jobs.jobs import REHEARSALS
+from binshift.spark.jobs.jobs import REHEARSALS, session_beside
 from binshift.spark.jobs.rehearsal import Rehearsal
 from binshift.spark.jobs.watch import JobWatch
 from binshift.spark.plan.pipeline import Pipeline
@@ -53,7 +52,9 @@ def rehearse_until_admitted(
     view, application = ExecutorView(context, java), context.applicationId or ""
     watch = JobWatch(context, view, "standby").start()
     try:
-        rehearsal = Rehearsal(_session(spark, java), pipeline, java, _environment(log_url, settings), watch, Term(0))
+        rehearsal = Rehearsal(
+            session_beside(spark, java), pipeline, java, _environment(log_url, settings), watch, Term(0)
+        )
         times: Counter[tuple[Worker, Executor]] = Counter()
         ready: frozenset[Worker] = frozenset()
         busy = False
@@ -82,13 +83,6 @@ def _rehearsed(rehearsal: Rehearsal, on: Mapping[Worker, Executor]) -> bool:
     except Exception as error:  # the query reports it when it starts
         log.warning("the standby's executors cannot rehearse: %s", error)
     return True
-
-
-def _session(spark: SparkSession, java: Jvm) -> SparkSession:
-    beside = java.clone_session(spark)
-    for key, value in conf.EPOCH.items():
-        beside.conf.set(key, value)
-    return beside
 
 
 def _environment(log_url: str, settings: Settings) -> Environment:

@@ -46,6 +46,14 @@ REHEARSALS = 4
 """Of an executor that joins: a JVM needs several epochs until most of an epoch's code is compiled."""
 
 
+def session_beside(spark: SparkSession, jvm: Jvm) -> SparkSession:
+    """A session of its own for what is no epoch, with the conf of epochs."""
+    made = jvm.clone_session(spark)
+    for key, value in conf.EPOCH.items():
+        made.conf.set(key, value)
+    return made
+
+
 @dataclass
 class SparkJobs:
     """The jobs of one query; see `binshift.engine.ports.Jobs`.
@@ -80,9 +88,7 @@ class SparkJobs:
     _prepared: bool = False
 
     def __post_init__(self) -> None:
-        self._beside = self.jvm.clone_session(self.spark)
-        for key, value in conf.EPOCH.items():
-            self._beside.conf.set(key, value)
+        self._beside = session_beside(self.spark, self.jvm)
         if self.standing_cores is not None:
             self.rounds = StandingRounds(self._members("rounds", self.standing_cores, self._rounds_function))
             if not self.pipeline.is_observed_between:  # only a Spark job has the metrics of those rows
