@@ -40,6 +40,34 @@ def test_workers_share_modules_and_differ_in_chance(tmp_path: Path) -> None:
     assert first[3] != second[3]
 
 
+def test_what_is_installed_is_not_imported_from_archives(tmp_path: Path) -> None:
+    """Archives of an installed PySpark leave the path, however it is spelled; without an installed package of that name they stay."""
+    site, link = tmp_path / "site", tmp_path / "link"
+    archives = site / "pyspark/python/lib"
+    archives.mkdir(parents=True)
+    (site / "pyspark/__init__.py").touch()
+    link.symlink_to(site)
+    py4j, other, users = (
+        str(archives / "py4j-0.10.9.9-src.zip"),
+        str(tmp_path / "spark/python/lib/pyspark.zip"),
+        "/pyspark.zip",
+    )
+    path = [
+        str(archives / "pyspark.zip"),
+        str(link / "pyspark/python/lib/pyspark.zip"),
+        py4j,
+        other,
+        "",
+        users,
+        str(site),
+    ]
+    assert daemon.without_archives(path) == [py4j, other, "", users, str(site)]
+    assert daemon.without_archives(path[:-1]) == path[:-1]
+    (site / "py4j").mkdir()
+    (site / "py4j/__init__.py").touch()
+    assert daemon.without_archives(path) == [other, "", users, str(site)]
+
+
 def test_it_is_sparks_daemon_by_default() -> None:
     """The conf names it, and a program can name another one: nothing depends on it."""
     assert conf.required()["spark.python.daemon.module"] == daemon.__name__
