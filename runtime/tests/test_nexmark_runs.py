@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from benchmark_scripts import importable
 
@@ -16,7 +19,11 @@ with importable():
     import targets
     from nexmark import drivers, kills, moves, page, speed
     from nexmark.__main__ import arguments
+    from nexmark.config import Config
+    from nexmark.inputs import Inputs
+    from nexmark.oracle import Oracle
     from nexmark.queries import QUERIES
+    from nexmark.results import EPOCH, Results
     from nexmark.suite import RUNS, Suite
 
 STEPS = 10
@@ -110,6 +117,40 @@ def test_a_stream_is_held_in_one_batch_after_its_rows() -> None:
     assert seen == [0, 1, "waits", 2]
 
 
+def test_runs_with_a_kill_read_the_first_batches(tmp_path: Path) -> None:
+    """The beginning of an input has its first files, as old as they were; the oracle counts the events of these batches only."""
+    inputs = Inputs(tmp_path, Config(), events=8000, steps=8)
+    (tmp_path / "steps").mkdir()
+    for step in range(8):
+        (tmp_path / "steps" / f"{step:05}.parquet").write_text(str(step))
+    first = inputs.beginning(3)
+    assert (first.steps, first.events, first.per_step) == (3, 3000, inputs.per_step)
+    assert sorted(path.read_text() for path in (first.folder / "steps").iterdir()) == ["0", "1", "2"]
+    for kind in ("person", "auction", "bid"):
+        (inputs.by_kind / kind).mkdir(parents=True)
+        times = pa.array([0, 1, 2], pa.timestamp("us"))
+        bids = pa.table({"step": [0, 2, 3], "auction": [1, 2, 3], "price": [7, 7, 7], "dateTime": times})
+        pq.write_table(bids, inputs.by_kind / kind / "0.parquet")
+    counted = Oracle(inputs.by_kind, first.steps).expected(QUERIES["q17"])
+    assert sorted(counted.column("auction").to_pylist()) == [1, 2]
+
+
+def test_the_beginning_of_a_run_is_compared_batch_by_batch(tmp_path: Path) -> None:
+    """A run of two batches equals the beginning of one of three; without that, its batches without data compare, too."""
+
+    def run(name: str, batches: list[list[int]]) -> Results:
+        (tmp_path / name).mkdir()
+        for number, values in enumerate(batches):
+            rows = pa.table({"v": pa.array(values, pa.int64()), EPOCH: pa.array([number] * len(values), pa.int64())})
+            pq.write_table(rows, tmp_path / name / f"{number}.parquet")
+        return Results(tmp_path / name)
+
+    whole, beginning = run("whole", [[1], [2, 2], [3]]), run("beginning", [[1], [2, 2], [9]])
+    assert not beginning.against_run(whole, 2, beginning=True)
+    assert beginning.against_run(whole, 2).missing == 1
+    assert run("wrong", [[1], [2, 3]]).against_run(whole, 2, beginning=True).missing == 1
+
+
 def test_all_runs_of_all_queries_are_the_default() -> None:
     """The command line names what it does not know; runs are in the order of the suite."""
     chosen = arguments(["correct"])
@@ -123,8 +164,8 @@ def test_all_runs_of_all_queries_are_the_default() -> None:
 def test_runs_are_counted_for_the_progress() -> None:
     """A query without state runs on Spark only; without the run `calm` there is still one to compare with."""
     queries = [QUERIES["q0"], QUERIES["q17"]]
-    assert Suite(queries, RUNS, 32, 2, STEPS).count() == 2 + 1 + len(RUNS) - 1
-    assert Suite(queries, ("fluid",), 32, 2, STEPS).count() == 2
+    assert Suite(queries, RUNS, 32, 2).count() == 2 + 1 + len(RUNS) - 1
+    assert Suite(queries, ("fluid",), 32, 2).count() == 2
 
 
 def test_the_page_has_a_line_for_each_query() -> None:

@@ -70,7 +70,7 @@ def listed() -> int:
     return 0
 
 
-def _chosen(parser: argparse.ArgumentParser, default: Sequence[str], bins: int = 16) -> None:
+def _chosen(parser: argparse.ArgumentParser, default: Sequence[str], bins: int) -> None:
     # `choices` would compare the whole default list with each choice.
     parser.add_argument("queries", nargs="*", type=_known, default=list(default), metavar="QUERY", help="of `list`")
     parser.add_argument("--seed", type=int, default=1, help="of the generator")
@@ -113,12 +113,15 @@ def _correct(parser: argparse.ArgumentParser) -> None:
         "Run each query on Spark and on binshift, where its bins move and processes are killed, and compare the rows with the "
         "oracle and with each other."
     )
-    _chosen(parser, list(QUERIES))
+    _chosen(parser, list(QUERIES), bins=12)
     parser.add_argument(
         "--runs", type=_runs, default=",".join(RUNS), metavar="RUN,...", help="of binshift; calm is Spark's too"
     )
     parser.add_argument("--events", type=int, default=48_000, help="in all")
-    parser.add_argument("--steps", type=int, default=32, help="batches with data")
+    parser.add_argument("--steps", type=int, default=24, help="batches with data")
+    parser.add_argument(
+        "--kill-steps", type=int, default=16, help="batches with data of runs with a kill, which read the first ones"
+    )
     parser.add_argument("--at-once", type=int, default=2, help="queries that run at the same time")
 
 

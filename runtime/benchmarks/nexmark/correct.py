@@ -119,11 +119,19 @@ def error_text(error: Exception) -> str:
 
 @dataclass(frozen=True)
 class Judge:
-    """Compares the rows of runs."""
+    """Compares the rows of runs.
+
+    Attributes:
+        oracle: of these inputs.
+        inputs: what the runs have read.
+        places: of their rows.
+        is_beginning: whether the run to compare with has read more, so that only batches with data compare.
+    """
 
     oracle: Oracle
     inputs: Inputs
     places: Places
+    is_beginning: bool = False
     _one: threading.Lock = field(default_factory=threading.Lock)
 
     def judged(self, query: Query, run: Checked, compared: str = "") -> Checked:
@@ -142,5 +150,5 @@ class Judge:
             yield f"oracle: {found}"
         if compared and not query.by_clock:
             other = Results(self.places.rows(query.name, compared))
-            if found := rows.against_run(other, self.inputs.steps):
+            if found := rows.against_run(other, self.inputs.steps, beginning=self.is_beginning):
                 yield f"{compared}, batch by batch: {found}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -56,8 +56,8 @@ class Inputs:
     def write(self, spark: SparkSession) -> None:
         """Write all files; the session's time zone has to be UTC."""
         frame = spark.range(self.events).selectExpr("id AS n", f"CAST(id div {self.per_step} AS BIGINT) AS step")
-        write_events(streams(frame, self.config, keep=("step",)), self.folder / "events")
-        tables = {kind: pq.read_table(self.folder / "events" / kind) for kind in KINDS}
+        write_events(streams(frame, self.config, keep=("step",)), self.by_kind)
+        tables = {kind: pq.read_table(self.by_kind / kind) for kind in KINDS}
         self._steps.mkdir()
         for step in range(self.steps):
             path = self._steps / f"{step:05}.parquet"
@@ -70,6 +70,19 @@ class Inputs:
         """The three streams of one source, one file a batch."""
         schema = spark.read.parquet(str(self._steps / "00000.parquet")).schema
         return written(spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(self._steps)))
+
+    def beginning(self, steps: int) -> Inputs:
+        """The first batches alone, in a folder of their own within this one's."""
+        made = replace(self, folder=self.folder / "beginning", events=steps * self.per_step, steps=steps)
+        made._steps.mkdir(parents=True)
+        for path in sorted(self._steps.iterdir())[:steps]:
+            os.link(path, made._steps / path.name)
+        return made
+
+    @property
+    def by_kind(self) -> Path:
+        """The folder of the events by kind, for the oracle."""
+        return self.folder / "events"
 
     @property
     def _steps(self) -> Path:

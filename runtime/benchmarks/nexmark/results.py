@@ -73,9 +73,10 @@ class Results:
         newest = f"{text} QUALIFY {EPOCH} = max({EPOCH}) OVER (PARTITION BY {by})" if key else text
         return f"SELECT * EXCLUDE {EPOCH} FROM ({newest})"
 
-    def by_step(self, steps: int) -> str:
-        """SQL for all rows with their batch; those of all batches without data, after the last one with data, count as one."""
-        return f"SELECT * REPLACE (least({EPOCH}, {steps}) AS {EPOCH}) FROM {self.files}"
+    def by_step(self, steps: int, *, beginning: bool = False) -> str:
+        """SQL for all rows with their batch; those of later batches count as one batch, or not at all."""
+        all_rows = f"SELECT * REPLACE (least({EPOCH}, {steps}) AS {EPOCH}) FROM {self.files}"
+        return f"{all_rows} WHERE {EPOCH} < {steps}" if beginning else all_rows
 
     def rows(self) -> int:
         """The number of kept rows."""
@@ -88,9 +89,10 @@ class Results:
         names = ", ".join(f'"{name}"' for name in expected.column_names)
         return _difference(base, f"SELECT {names} FROM ({self.final(key)})", f"SELECT {names} FROM expected")
 
-    def against_run(self, other: Results, steps: int) -> Difference:
-        """The difference to another run, batch by batch."""
-        return _difference(duckdb.connect(), self.by_step(steps), other.by_step(steps))
+    def against_run(self, other: Results, steps: int, *, beginning: bool = False) -> Difference:
+        """The difference to another run in the ``steps`` batches with data and, unless it is their beginning, in all later ones together."""
+        found, expected = (each.by_step(steps, beginning=beginning) for each in (self, other))
+        return _difference(duckdb.connect(), found, expected)
 
 
 def _difference(base: duckdb.DuckDBPyConnection, found: str, expected: str) -> Difference:

@@ -28,21 +28,25 @@ CASE = ("query", "system")
 def correct(options: Namespace) -> int:
     """Compare every run of every query with the oracle; 1 if a run differs."""
     queries = [QUERIES[name] for name in options.queries]
-    suite = Suite(queries, options.runs, options.bins, options.at_once, options.steps)
+    suite = Suite(queries, options.runs, options.bins, options.at_once)
     with tempfile.TemporaryDirectory(prefix="nexmark-") as name:
         inputs = Inputs(Path(name) / "in", config_of(options, options.delayed), options.events, options.steps)
-        found = track(_checked(suite, inputs, Path(name)), description="runs", total=suite.count())
+        checked = _checked(suite, inputs, options.kill_steps, Path(name))
+        found = track(checked, description="runs", total=suite.count())
         rows = list(_kept(_reported(found), save_each=not options.no_save))
     print(text(rows))
     return 1 if any(row["verdict"] == "differs" for row in rows) else 0
 
 
-def _checked(suite: Suite, inputs: Inputs, folder: Path) -> Iterator[Checked]:
+def _checked(suite: Suite, inputs: Inputs, kill_steps: int, folder: Path) -> Iterator[Checked]:
     places = Places(folder)
     with bench(OUT, SHORT, SLOTS * max(suite.at_once, KILLED_AT_ONCE)) as running:
         inputs.write(running.spark)
-        judge = Judge(Oracle(inputs.folder / "events"), inputs, places)
-        yield from suite.on_cluster(running, Runner(running.spark, inputs, places), judge)
+        judge = Judge(Oracle(inputs.by_kind, inputs.steps), inputs, places)
+        yield from suite.calm_and_moved(Runner(running.spark, inputs, places), judge)
+        first = inputs.beginning(min(kill_steps, inputs.steps))
+        judge = Judge(Oracle(inputs.by_kind, first.steps), first, places, is_beginning=first.steps < inputs.steps)
+        yield from suite.executor_killed(running, Runner(running.spark, first, places), judge)
     yield from suite.driver_killed(folder / "drivers", judge)
 
 

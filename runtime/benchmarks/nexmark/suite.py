@@ -38,14 +38,12 @@ class Suite:
         runs: the kinds, of `RUNS`.
         bins: of binshift's state.
         at_once: queries that run at the same time.
-        steps: the batches with rows.
     """
 
     queries: Sequence[Query]
     runs: Sequence[str]
     bins: int
     at_once: int
-    steps: int
 
     def __post_init__(self) -> None:
         self._refused: set[str] = set()
@@ -60,17 +58,25 @@ class Suite:
         on_spark = len(self.queries) if CALM in self.runs else 0
         return on_spark + len(self.stateful) * len({BINSHIFT, *self.runs} - {CALM})
 
-    def on_cluster(self, running: Bench, runner: Runner, judge: Judge) -> Iterator[Checked]:
-        """All but those with a killed driver."""
+    def calm_and_moved(self, runner: Runner, judge: Judge) -> Iterator[Checked]:
+        """Those in which nothing is killed."""
         if CALM in self.runs:
             yield from self._in_turn(self.queries, lambda query: judge.judged(query, runner.run(query, SPARK)))
         yield from self._noted(self._on_binshift(runner, judge, BINSHIFT, self.stateful, Calm))
         yield from self._moved(runner, judge)
-        if EXECUTOR_KILLED in self.runs:
-            yield from self._executor_killed(running, runner, judge)
+
+    def executor_killed(self, running: Bench, runner: Runner, judge: Judge) -> Iterator[Checked]:
+        """Those with a killed executor, if they are wanted, in groups."""
+        stateful = self.stateful if EXECUTOR_KILLED in self.runs else []
+        running.spark.sparkContext.setLogLevel("OFF")  # Spark reports the lost executor in many lines
+        for first in range(0, len(stateful), KILLED_AT_ONCE):
+            group = stateful[first : first + KILLED_AT_ONCE]
+            meeting = Meeting(running.cluster, len(group))
+            killing = partial(ExecutorKill, meeting, runner.inputs.steps)
+            yield from self._on_binshift(runner, judge, EXECUTOR_KILLED, group, killing)
 
     def driver_killed(self, folder: Path, judge: Judge) -> Iterator[Checked]:
-        """Those with a killed driver, which need a cluster of their own."""
+        """Those with a killed driver, if they are wanted, which need a cluster of their own."""
         by_name = {query.name: query for query in self.stateful}
         if DRIVER_KILLED in self.runs and by_name:
             for found in Drivers(folder, judge.inputs, judge.places, self.bins).run(list(by_name.values())):
@@ -83,22 +89,13 @@ class Suite:
         def one(query: Query) -> list[Checked]:
             made = []
             for number, moves in enumerate(streams(chosen)):
-                moving = Moves(moves, self.steps)
+                moving = Moves(moves, runner.inputs.steps)
                 run = runner.run(query, f"moves-{number}", moving, bins=self.bins, workers=WORKERS)
                 made.append((judge.judged(query, run, BINSHIFT), moving))
             return [_by_strategy(query, name, made, 1 / len(chosen)) for name in chosen]
 
         for found in self._in_turn(self.stateful if chosen else [], one):
             yield from found
-
-    def _executor_killed(self, running: Bench, runner: Runner, judge: Judge) -> Iterator[Checked]:
-        stateful = self.stateful
-        running.spark.sparkContext.setLogLevel("OFF")  # Spark reports the lost executor in many lines
-        for first in range(0, len(stateful), KILLED_AT_ONCE):
-            group = stateful[first : first + KILLED_AT_ONCE]
-            meeting = Meeting(running.cluster, len(group))
-            killing = partial(ExecutorKill, meeting, self.steps)
-            yield from self._on_binshift(runner, judge, EXECUTOR_KILLED, group, killing)
 
     def _on_binshift(
         self, runner: Runner, judge: Judge, system: str, queries: Sequence[Query], disturb: Disturb
