@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -54,7 +54,8 @@ class Header:
 
 def pack_headers(headers: Collection[Header]) -> pa.BinaryArray:
     """The stored form of headers."""
-    return binary.rows_of(np.array([astuple(each) for each in headers], dtype=_HEADER))
+    rows = [(each.first, each.next, each.count, each.last, each.earliest_ms) for each in headers]
+    return binary.rows_of(np.array(rows, dtype=_HEADER))
 
 
 def unpack_headers(stored: pa.BinaryArray) -> dict[int, Header]:

@@ -185,6 +185,8 @@ class Lists:
 
     def _tails(self, places: list[_Place]) -> dict[int, list[Element]]:
         """By key the elements of its last chunk, which is written again. One that an older schema wrote stays as it is."""
+        if not places:
+            return {}
         stored = self._view.get(self._group.bins_of(places), self._chunk_keys(places))
         found = zip(places, self._codec.are_newest(stored), self._codec.unpack(stored), strict=True)
         return {at: elements for (at, _), is_newest, elements in found if is_newest}
