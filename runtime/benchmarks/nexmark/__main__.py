@@ -113,7 +113,7 @@ def _correct(parser: argparse.ArgumentParser) -> None:
         "Run each query on Spark and on binshift, where its bins move and processes are killed, and compare the rows with the "
         "oracle and with each other."
     )
-    _chosen(parser, list(QUERIES), bins=12)
+    _chosen(parser, list(QUERIES), bins=16)
     parser.add_argument(
         "--runs", type=_runs, default=",".join(RUNS), metavar="RUN,...", help="of binshift; calm is Spark's too"
     )
