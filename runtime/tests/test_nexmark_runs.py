@@ -14,6 +14,7 @@ from benchmark_scripts import importable
 
 from binshift.engine.timings import EpochTimings
 from binshift.model import Epoch
+from binshift.settings import Settings
 
 with importable():
     import targets
@@ -156,7 +157,8 @@ def test_all_runs_of_all_queries_are_the_default() -> None:
     chosen = arguments(["correct"])
     assert (tuple(chosen.queries), chosen.runs) == (tuple(QUERIES), RUNS)
     assert arguments(["correct", "q5", "--runs", "fluid,calm"]).runs == ("calm", "fluid")
-    for wrong in (["q99"], ["--runs", "fast"]):
+    assert Settings(bins=chosen.bins).bins == chosen.bins
+    for wrong in (["q99"], ["--runs", "fast"], ["--bins", "12"]):
         with pytest.raises(SystemExit):
             arguments(["correct", *wrong])
 

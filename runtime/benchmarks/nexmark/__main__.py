@@ -6,6 +6,8 @@ import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
+from binshift.errors import InvalidSettings
+from binshift.settings import Settings
 from nexmark import page, runs, speed
 from nexmark.figures import command
 from nexmark.figures.all import EXPERIMENTS
@@ -74,7 +76,7 @@ def _chosen(parser: argparse.ArgumentParser, default: Sequence[str], bins: int) 
     # `choices` would compare the whole default list with each choice.
     parser.add_argument("queries", nargs="*", type=_known, default=list(default), metavar="QUERY", help="of `list`")
     parser.add_argument("--seed", type=int, default=1, help="of the generator")
-    parser.add_argument("--bins", type=int, default=bins, help="of binshift's state")
+    parser.add_argument("--bins", type=_bins, default=bins, help="of binshift's state")
     parser.add_argument("--group", type=int, default=100, help="event numbers are shuffled in groups of so many")
     parser.add_argument("--in-flight", type=int, default=100, help="auctions that are open at the same time")
     parser.add_argument("--event-rate", type=int, default=1000, help="events in a second of event time")
@@ -82,6 +84,13 @@ def _chosen(parser: argparse.ArgumentParser, default: Sequence[str], bins: int) 
         "--delayed", type=int, default=10, help="one event in so many is delayed by up to 3 s; 0 for none"
     )
     parser.add_argument("--no-save", action="store_true", help="keep no results")
+
+
+def _bins(given: str) -> int:
+    try:
+        return Settings(bins=int(given)).bins
+    except InvalidSettings as wrong:
+        raise argparse.ArgumentTypeError(str(wrong)) from wrong
 
 
 def _known(name: str) -> str:
