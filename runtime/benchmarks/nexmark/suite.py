@@ -67,7 +67,9 @@ class Suite:
 
     def executor_killed(self, running: Bench, runner: Runner, judge: Judge) -> Iterator[Checked]:
         """Those with a killed executor, if they are wanted, in groups."""
-        stateful = self.stateful if EXECUTOR_KILLED in self.runs else []
+        if EXECUTOR_KILLED not in self.runs:
+            return
+        stateful = self.stateful
         running.spark.sparkContext.setLogLevel("OFF")  # Spark reports the lost executor in many lines
         for first in range(0, len(stateful), KILLED_AT_ONCE):
             group = stateful[first : first + KILLED_AT_ONCE]

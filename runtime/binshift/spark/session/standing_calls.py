@@ -67,9 +67,8 @@ class StandingCalls:
     def passed(self, ids: Sequence[str], messages: Sequence[bytes]) -> list[bytes | str]:
         """What these tasks answer to a message for each; where there is no answer, the reason as text."""
         found = self.driver.passed(",".join(ids), _joined(messages))
-        return [
-            found[at] for at in range(len(ids))
-        ]  # an iterator would end in an error, for which PySpark asks the JVM 90 times
+        # Not by an iterator: it ends in an error, and PySpark asks the JVM 90 times which one.
+        return [found[at] for at in range(len(ids))]
 
     def route(self, places: IntArray) -> Any:
         """For `run`: for each bin the position of its owner among the owners of an epoch."""
