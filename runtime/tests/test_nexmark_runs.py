@@ -132,7 +132,7 @@ def test_runs_with_a_kill_read_the_first_batches(tmp_path: Path) -> None:
         times = pa.array([0, 1, 2], pa.timestamp("us"))
         bids = pa.table({"step": [0, 2, 3], "auction": [1, 2, 3], "price": [7, 7, 7], "dateTime": times})
         pq.write_table(bids, inputs.by_kind / kind / "0.parquet")
-    counted = Oracle(inputs.by_kind, first.steps).expected(QUERIES["q17"])
+    counted = Oracle(first.by_kind, first.steps).expected(QUERIES["q17"])
     assert sorted(counted.column("auction").to_pylist()) == [1, 2]
 
 

@@ -77,11 +77,12 @@ class Inputs:
         made._steps.mkdir(parents=True)
         for path in sorted(self._steps.iterdir())[:steps]:
             os.link(path, made._steps / path.name)
+        made.by_kind.symlink_to(self.by_kind.resolve())
         return made
 
     @property
     def by_kind(self) -> Path:
-        """The folder of the events by kind, for the oracle."""
+        """The folder of the events by kind, for the oracle; a beginning has the events of later batches as well."""
         return self.folder / "events"
 
     @property

@@ -45,7 +45,7 @@ def _checked(suite: Suite, inputs: Inputs, kill_steps: int, folder: Path) -> Ite
         judge = Judge(Oracle(inputs.by_kind, inputs.steps), inputs, places)
         yield from suite.calm_and_moved(Runner(running.spark, inputs, places), judge)
         first = inputs.beginning(min(kill_steps, inputs.steps))
-        judge = Judge(Oracle(inputs.by_kind, first.steps), first, places, is_beginning=first.steps < inputs.steps)
+        judge = Judge(Oracle(first.by_kind, first.steps), first, places, is_beginning=first.steps < inputs.steps)
         yield from suite.executor_killed(running, Runner(running.spark, first, places), judge)
     yield from suite.driver_killed(folder / "drivers", judge)
 
