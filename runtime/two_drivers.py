@@ -97,7 +97,7 @@ class TwoDrivers:
         """The executors' processes of a driver."""
         found = []
         for number in (int(line.split()[0]) for line in self.world.left()):
-            with contextlib.suppress(FileNotFoundError):  # it has ended
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended
                 if f"CoarseGrainedScheduler@{HOSTS[slot]}:".encode() in Path(f"/proc/{number}/cmdline").read_bytes():
                     found.append(number)
         return found

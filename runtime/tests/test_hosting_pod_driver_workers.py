@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from http.client import HTTPConnection
 from pathlib import Path
 
+import psutil
 import pytest
 
 from binshift.errors import InvalidSettings
@@ -77,8 +78,8 @@ def settle() -> None:
 
 def lives(process: int) -> bool:
     """Whether a process runs."""
-    with suppress(FileNotFoundError):
-        return ") Z " not in Path(f"/proc/{process}/stat").read_text()
+    with suppress(psutil.NoSuchProcess):
+        return psutil.Process(process).status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
     return False
 
 
