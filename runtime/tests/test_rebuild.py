@@ -7,12 +7,18 @@ import random
 import pytest
 from log_worlds import DictStorage, World
 
+from binshift import entries
 from binshift.entries import EMPTY, Entries, bin_set, concat
-from binshift.model import BinSet
+from binshift.log.files.blocks import write_file
+from binshift.log.index.bringup import BringUp, DeltaPart
+from binshift.model import BinSet, Epoch, Fence, Term
+from binshift.store.bins.binstore import BinStore
+from binshift.store.engine.memory_store import MemoryStore
 from binshift.worker import rebuild
+from binshift.worker.bring_up import bring_up
 from binshift.worker.rebuild import BinRebuild, Limits
 
-WHOLE = Limits(bins_at_once=1 << 20, rows_at_once=1 << 40)
+WHOLE = Limits(bins_at_once=1 << 20, rows_at_once=1 << 40, bytes_at_once=1 << 40)
 
 
 def world_of(seed: int) -> World:
@@ -42,7 +48,12 @@ def test_groups_make_no_difference(seed: int, shared_rows: int, monkeypatch: pyt
         for bins in (BinSet(range(world.bins)), some):
             _, whole = filled(world, operator, bins, WHOLE)
             monkeypatch.setattr(rebuild, "SHARED_ROWS_MAX", shared_rows)
-            for limits in (Limits(bins_at_once=1), Limits(bins_at_once=3), Limits(rows_at_once=5)):
+            for limits in (
+                Limits(bins_at_once=1),
+                Limits(bins_at_once=3),
+                Limits(rows_at_once=5),
+                Limits(bytes_at_once=4096),
+            ):
                 groups, rows = filled(world, operator, bins, limits)
                 assert rows.to_pylist() == whole.to_pylist()
                 assert [b for group in groups for b in group] == list(bins)
@@ -55,3 +66,51 @@ def test_nothing_is_no_group() -> None:
     """No bins form no group."""
     world = world_of(1)
     assert filled(world, world.index.operators[0], BinSet(), WHOLE)[0] == []
+
+
+def test_a_group_has_a_share_of_the_bytes() -> None:
+    """Files of so many bytes in all are read in about as many groups as the limit fits into them."""
+    world = world_of(2)
+    (operator, *_), bins = world.index.operators, BinSet(range(world.bins))
+    files = world.index.sources(operator, bins, {}, world.index.last)
+    made = BinRebuild(world.storage, files, bins)
+    half = Limits(bytes_at_once=files.bytes_total // 2 + 1)
+    assert len(list(made.groups(WHOLE))) == 1
+    assert len(list(made.groups(half))) in (2, 3)
+
+
+@pytest.mark.parametrize("shared_rows", [0, 1 << 30])
+def test_there_is_a_rest_after_each_file(shared_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However small the groups are, files that all groups share are read once, and no two of them without a rest."""
+    monkeypatch.setattr(rebuild, "SHARED_ROWS_MAX", shared_rows)
+    world, rests = world_of(3), []
+    (operator, *_), bins = world.index.operators, BinSet(range(world.bins))
+    files = world.index.sources(operator, bins, {}, world.index.last)
+    made = BinRebuild(world.storage, files, bins, lambda: rests.append(1))
+    groups = list(made.groups(Limits(bins_at_once=1)))
+    for group in groups:
+        made.rows(group)
+    assert len(rests) >= len(files.parts)
+    if shared_rows:
+        snapshots = sum(len(snapshot.bins & bins) for snapshot in files.snapshots)
+        assert len(rests) == snapshots + len(files.deltas)
+
+
+def test_large_rows_are_written_in_small_transactions() -> None:
+    """A round rests between them, whether a transaction is full of rows or of bytes: an epoch waits for the one that runs."""
+    storage, store, bins = DictStorage(), BinStore(MemoryStore(), 16), BinSet([1])
+    rows = entries.make([1] * 6, [b"%d" % at for at in range(6)], [bytes(1 << 10)] * 6)
+    file = write_file(storage, "deltas/1", [rows])
+    assert file is not None
+    files = BringUp("sum", Epoch(1), bins, bins, ((Epoch(-1), bins),), (), (DeltaPart(Epoch(1), file, bins),))
+    rests: list[int] = []
+
+    def pause() -> bool:
+        rests.append(store.row_count())
+        return True
+
+    limits = Limits(bytes_per_transaction=2200)
+    done = bring_up(store, storage, Fence(Term(1), Epoch(1), 0), bins, Epoch(1), files, limits=limits, pause=pause)
+    assert rests[-2:] == [2, 4]
+    assert store.status().copies == {1: 1}
+    assert (done.bins, done.rows, store.row_count()) == (1, 6, 6)

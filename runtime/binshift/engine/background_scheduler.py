@@ -7,6 +7,7 @@ done twice needs no memory of itself.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
@@ -62,7 +63,7 @@ class BackgroundScheduler:
             index: of the log.
             route: the newest recorded one.
             alive: workers that have an executor.
-            duty: share of a core a task may use.
+            duty: share of a core that the tasks of a worker may use together.
             moving: whether a migration is under way.
         """
         if not moving:
@@ -70,14 +71,15 @@ class BackgroundScheduler:
         self._standbys.follow(route, moving=moving)
         self._ordered_drops = dict(self._copies.drops)
         there = set(alive) - self._backoff.resting()
-        specs = [self._spec(index, route, o, w, duty) for o in self._operators for w in sorted(there)]
+        specs = [self._spec(index, route, o, w) for o in self._operators for w in sorted(there)]
+        paced = Counter(spec.worker for spec in specs if spec.copies or spec.drop)
         return [
-            spec
+            replace(spec, duty=duty / max(1, paced[spec.worker]))
             for spec in specs
             if spec.copies or spec.drop or spec.snapshot or not self._copies.known(spec.operator, spec.worker)
         ]
 
-    def _spec(self, index: Index, route: Route, operator: str, worker: Worker, duty: float) -> BackgroundSpec:
+    def _spec(self, index: Index, route: Route, operator: str, worker: Worker) -> BackgroundSpec:
         wanted = self._copies.wanted(worker) - route.bins_of(worker)
         late, new = self._standbys.due(operator, worker, index.last)
         # A round ends when its time is over: copies are advanced before others are made, or they would be too old by then.
@@ -92,7 +94,6 @@ class BackgroundScheduler:
             snapshot=self._snapshots.slice(index, operator, worker),
             snapshot_attempt=f"{self._term}.s{next(self._numbers)}",
             budget_seconds=round_seconds(copies),
-            duty=duty,
             idle=not route.bins_of(worker),
         )
 

@@ -149,7 +149,7 @@ class MigrationController:
             schedule, frozenset() if request.only_leaving else getting - self._warm, options.pre_copy, sizes
         )
         self._copied = CopyRate()
-        migration.begin(begin(plan, self.pacer.pace.limits(self.policy.limits), index.last, self._kept))
+        migration.begin(begin(plan, self.pacer.restart().limits(self.policy.limits), index.last, self._kept))
         self._kept = ()
         self._advance(Started())
 

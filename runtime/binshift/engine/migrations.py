@@ -39,7 +39,7 @@ class MigrationPolicy:
         bins: how many there are.
         workers: how many a new query starts with; None: all that are registered.
         limits: of a migration.
-        duty: share of a core a background task may use at first.
+        duty: share of a core that the background tasks of a worker may use at first, in each migration.
         snapshot_cycle_epochs: epochs in which every bin is snapshotted once.
         latency_target_seconds: record latency to stay below while bins move; None: a little above that of calm epochs.
         epochs_per_second: the most that count for snapshots, manifests and collections of garbage; see `Rhythm`.

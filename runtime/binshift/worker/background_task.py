@@ -30,7 +30,13 @@ from binshift.worker.rebuild import Limits
 
 log = logging.getLogger(__name__)
 
-ROUND_LIMITS = Limits(bins_at_once=1024, rows_at_once=64_000, rows_per_transaction=2_500)
+ROUND_LIMITS = Limits(
+    bins_at_once=1024,
+    rows_at_once=64_000,
+    bytes_at_once=4 << 20,
+    rows_per_transaction=2_500,
+    bytes_per_transaction=1 << 20,
+)
 """Small transactions: an epoch must never wait long for the write lock. Small groups: a round ends soon after its budget."""
 
 Sleep = Callable[[float], None]

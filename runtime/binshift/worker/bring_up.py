@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from binshift import failpoints
-from binshift.entries import Entries
+from binshift.entries import Entries, cut
 from binshift.errors import NeedsBringUp
 from binshift.log.files.blocks import read_parts
 from binshift.log.index.bringup import BringUp
@@ -109,7 +109,7 @@ class _BringUp:
             if epoch <= self.to
         ]
         missing = wanted - BinSet([b for _, some in held for b in some.array])
-        rebuild = BinRebuild(self.storage, self.files, missing & self.files.fresh)
+        rebuild = BinRebuild(self.storage, self.files, missing & self.files.fresh, self.pause)
         for group in rebuild.groups(self.limits):
             if not self.pause():
                 return
@@ -131,7 +131,7 @@ class _BringUp:
         rows = _delta_rows(self.storage, self.files, bins, have, self.to)
         for epoch in range(have + 1, self.to + 1):
             changes += next(rows)
-            if epoch < self.to and sum(part.num_rows for part in changes) < self.limits.rows_per_transaction:
+            if epoch < self.to and self.limits.hold(changes):
                 continue
             # What took all of a round's time to read is applied, or the next round would read it in vain as well.
             if not self.pause() and (self.progress.bins or self.progress.rows):
@@ -146,17 +146,13 @@ class _BringUp:
         if self.files.complete_to() < self.to:
             raise NeedsBringUp(f"the files given lead to epoch {self.files.complete_to()}, not to {self.to}")
         rows = rebuild.rows(bins)
-        begin, at, size = True, 0, self.limits.rows_per_transaction
-        while begin or at < rows.num_rows:
-            part = rows.slice(at, size)
-            at += size
-            done = at >= rows.num_rows
+        limits = self.limits
+        parts = [[part] for part in cut(rows, limits.bytes_per_transaction, limits.rows_per_transaction)] or [[]]
+        for at, part in enumerate(parts, start=1):
             failpoints.reached("copy.before")
-            parts = [part] if part.num_rows else []
-            self.store.install_copies(self.fence, bins, self.to, parts, begin=begin, done=done)
+            self.store.install_copies(self.fence, bins, self.to, part, begin=at == 1, done=at == len(parts))
             failpoints.reached("copy.after")
-            begin = False
-            if not done:
+            if at < len(parts):
                 self.pause()
         self.progress.bins += len(bins)
         self.progress.count([rows])

@@ -1,15 +1,15 @@
 """The rows of bins that are built from nothing: their newest snapshots, then every delta after those, merged.
 
 Bins are processed in groups, so that memory and the time between two checks of a budget are bounded for any size of a bin.
-Deltas are many small files with rows of many bins each: they are read once for all groups if they are small in total.
+Deltas are many small files with rows of many bins each: they are read once for all groups if they are small in total. They are merged by group:
+large new memory is slow, as the kernel clears each of its pages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
 
 import numpy as np
 
@@ -30,12 +30,22 @@ class Limits:
     Attributes:
         bins_at_once: bins read and merged together.
         rows_at_once: about how many rows these may have; a bin with more is alone.
+        bytes_at_once: about how many bytes of files these may be in; a bin with more is alone.
         rows_per_transaction: rows written while the store's write lock is held.
+        bytes_per_transaction: bytes written meanwhile; a row with more is alone.
     """
 
     bins_at_once: int = 256
     rows_at_once: int = 1_000_000
+    bytes_at_once: int = 64 << 20
     rows_per_transaction: int = 20_000
+    bytes_per_transaction: int = 8 << 20
+
+    def hold(self, changes: Sequence[Entries]) -> bool:
+        """Whether one transaction may have more than these rows."""
+        rows: int = sum(part.num_rows for part in changes)
+        size: int = sum(part.nbytes for part in changes)
+        return rows < self.rows_per_transaction and size < self.bytes_per_transaction
 
 
 @dataclass
@@ -46,20 +56,24 @@ class BinRebuild:
         storage: the log's files.
         files: which to read.
         bins: what is built.
+        rest: called after each file; it may wait.
     """
 
     storage: Storage
     files: BringUp
     bins: BinSet
-    _shared: Entries | None = field(default=None, init=False)
+    rest: Callable[[], object] = lambda: None
+    _shared: list[Entries] | None = field(default=None, init=False)
 
     def groups(self, limits: Limits) -> Iterator[BinSet]:
         """The bins, ascending, in groups within the limits."""
-        rows = sum(map(self._rows_of, self.files.parts))
-        fitting = limits.rows_at_once * len(self.bins) // max(rows, 1)
-        size = max(1, min(limits.bins_at_once, fitting)) if rows else max(1, len(self.bins))
-        for at in range(0, len(self.bins), size):
-            yield BinSet(np.array(self.bins.array[at : at + size]))
+        parts = self.files.parts
+        rows = sum(self._share(part, part.file.rows) for part in parts)
+        size = sum(self._share(part, part.file.bytes) for part in parts)
+        fitting = min(limits.rows_at_once / max(rows, 1), limits.bytes_at_once / max(size, 1)) * len(self.bins)
+        step = max(1, min(limits.bins_at_once, int(fitting))) if rows else max(1, len(self.bins))
+        for at in range(0, len(self.bins), step):
+            yield BinSet(np.array(self.bins.array[at : at + step]))
 
     def rows(self, group: BinSet) -> Entries:
         """All rows of one of the groups, sorted, without deletions."""
@@ -69,21 +83,22 @@ class BinRebuild:
         for snapshot in self.files.snapshots:
             if wanted := snapshot.bins & group:
                 yield from read_bins(self.storage, snapshot.file, wanted)
+                self.rest()
 
     def _deltas(self, group: BinSet) -> Iterator[Entries]:
         if not self._are_shared:
             yield from self._read(group)
             return
         if self._shared is None:
-            self._shared = merge_last_wins([EMPTY, *self._read(self.bins)])
-        bins = bins_array(self._shared)
-        first, last = np.searchsorted(bins, group.array[0], "left"), np.searchsorted(bins, group.array[-1], "right")
-        yield self._shared.slice(first, last - first)
+            self._shared = list(self._read(self.bins))
+        for part in self._shared:
+            first, last = np.searchsorted(bins_array(part), (group.array[0], group.array[-1] + 1))
+            yield part.slice(first, last - first)
 
     @cached_property
     def _are_shared(self) -> bool:
         """Whether the deltas are small in total; the same result for every group."""
-        return sum(map(self._rows_of, self.files.deltas)) <= SHARED_ROWS_MAX
+        return sum(self._share(delta, delta.file.rows) for delta in self.files.deltas) <= SHARED_ROWS_MAX
 
     def _read(self, bins: BinSet) -> Iterator[Entries]:
         """Oldest first; of each bin only what came after its snapshot."""
@@ -93,7 +108,9 @@ class BinRebuild:
             found = (delta.bins & bins).array
             if wanted := BinSet(found[starts[found] < delta.epoch]):
                 parts.append((delta.file, wanted))
-        yield from chain.from_iterable(read_parts(self.storage, parts))
+        for rows in read_parts(self.storage, parts):
+            yield from rows
+            self.rest()
 
     def _starts(self) -> IntArray:
         """By bin, the epoch of its snapshot; -1 without one."""
@@ -102,9 +119,9 @@ class BinRebuild:
             starts[(snapshot.bins & self.bins).array] = snapshot.epoch
         return starts
 
-    def _rows_of(self, part: SnapshotPart | DeltaPart) -> int:
-        """About how many rows of its file are of the bins that are built."""
-        return part.file.rows * len(part.bins & self.bins) // max(1, len(part.file.bins))
+    def _share(self, part: SnapshotPart | DeltaPart, total: int) -> int:
+        """About how much of its file's total is of the bins that are built."""
+        return total * len(part.bins & self.bins) // max(1, len(part.file.bins))
 
 
 def _live(entries: Entries) -> Entries:

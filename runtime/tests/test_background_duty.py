@@ -1,0 +1,90 @@
+"""The share of a core of background work: that of a worker, however many operators it has; and small again with each migration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from binshift.engine.background_scheduler import BackgroundScheduler
+from binshift.engine.copies import Copies
+from binshift.engine.pacer import Pacer
+from binshift.engine.standbys import Standbys
+from binshift.engine.worker_backoff import WorkerBackoff
+from binshift.log.index.bringup import BringUp
+from binshift.migration import Copy
+from binshift.migration.events import StepNumber
+from binshift.model import BinSet, Epoch, Term, Worker
+from binshift.pacing import Pace
+from binshift.routing import Route
+from simulator.clock import ManualClock
+
+LAST, ROUTE = Epoch(4), Route.initial(8, map(Worker, range(2)))
+OPERATORS = ("a", "b", "c")
+DUTY = 0.3
+
+
+class Recorded:
+    """The part of an index, and of snapshots, that orders of copies need."""
+
+    route, last = ROUTE, LAST
+
+    def sources_or_lost(self, operator: str, bins: BinSet, held: object, to: Epoch) -> BringUp:
+        """Bins without any rows."""
+        return BringUp(operator, to, bins, bins, ((Epoch(-1), bins),), (), ())
+
+    def slice(self, *_: object) -> BinSet:
+        """Nothing is due."""
+        return BinSet()
+
+
+def duties(copies: Copies) -> dict[int, list[float]]:
+    """Of the orders of each worker."""
+    clock, world = ManualClock(), Recorded()
+    index: Any = world
+    snapshots: Any = world
+    scheduler = BackgroundScheduler(OPERATORS, Term(1), Standbys(copies, 0, clock), snapshots, WorkerBackoff(clock))
+    found: dict[int, list[float]] = {}
+    for spec in scheduler.specs(index, ROUTE, ROUTE.workers, DUTY, moving=True):
+        found.setdefault(spec.worker, []).append(spec.duty)
+    return found
+
+
+def known() -> Copies:
+    """Every worker has reported that it has no copies."""
+    copies = Copies(OPERATORS)
+    copies.held.update({(operator, worker): {} for operator in OPERATORS for worker in ROUTE.workers})
+    return copies
+
+
+def test_copies_of_several_operators_share_it() -> None:
+    """Their threads run at the same time."""
+    copies = known()
+    copies.order(Copy(StepNumber(0), Worker(1), ROUTE.bins_of(Worker(0)), 0))
+    assert duties(copies) == {1: pytest.approx([DUTY / 3] * 3)}
+
+
+def test_an_operator_alone_has_all_of_it() -> None:
+    """Others have made their copies."""
+    copies = known()
+    bins = ROUTE.bins_of(Worker(0))
+    copies.order(Copy(StepNumber(0), Worker(1), bins, 0))
+    for operator in OPERATORS[1:]:
+        copies.held[operator, Worker(1)] = dict.fromkeys(bins.array.tolist(), LAST)
+    assert duties(copies) == {1: [DUTY]}
+
+
+def test_drops_share_it() -> None:
+    """They are paced, too."""
+    copies = known()
+    copies.drop(Worker(0), BinSet([1]))
+    assert duties(copies) == {0: pytest.approx([DUTY / 3] * 3)}
+
+
+def test_a_migration_begins_as_slowly_as_the_first() -> None:
+    """What was fast enough for the migration before was measured at its load; what was too fast for it is not tried again."""
+    pacer = Pacer(None, Pace(DUTY, 64))
+    pacer.pace = Pace(0.9, 16, 1)
+    assert pacer.restart() == pacer.pace == Pace(DUTY, 16, 1)
+    pacer.pace = Pace(0.05, 16, 1)
+    assert pacer.restart() == pacer.pace == Pace(0.05, 16, 1)
