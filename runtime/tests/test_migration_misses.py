@@ -14,7 +14,7 @@ from binshift.model import BinSet, Epoch, Fence, Term, Worker
 from binshift.store.bins.binstore import BinStore
 from binshift.store.engine.memory_store import MemoryStore
 from binshift.worker.background_task import ROUND_LIMITS
-from binshift.worker.bring_up import bring_up
+from binshift.worker.bring_up import OLD_EPOCHS, bring_up
 from simulator import SimulatedCluster, Totals
 
 
@@ -120,3 +120,21 @@ def test_a_round_whose_reading_takes_all_its_time_gets_somewhere() -> None:
     files = BringUp("sum", Epoch(3), bins, BinSet(), ((Epoch(1), bins),), (), tuple(deltas))
     bring_up(store, storage, fence, bins, Epoch(3), files, limits=ROUND_LIMITS, pause=lambda: False)
     assert store.status().copies == {1: 2}
+
+
+@pytest.mark.parametrize(
+    ("have", "copies"), [(100 - OLD_EPOCHS, {1: 100 - OLD_EPOCHS, 2: 100}), (99 - OLD_EPOCHS, {1: 100})]
+)
+def test_a_copy_that_would_soon_be_loaded_again_is_advanced_first(have: int, copies: dict[int, int]) -> None:
+    """A round that has time for one thing loads new bins, unless a copy has become old meanwhile."""
+    storage, store, to = DictStorage(), BinStore(MemoryStore(), 16), Epoch(100)
+    fence, old, new = Fence(Term(1), to, 0), BinSet([1]), BinSet([2])
+    bins = old | new
+    store.install_copies(fence, old, Epoch(have), [], begin=True, done=True)
+    file = write_file(storage, "deltas/1", [entries.make([1, 2], [b"k", b"k"], [b"v", b"v"])])
+    assert file is not None
+    starts, deltas = ((Epoch(-1), new), (Epoch(have), old)), (DeltaPart(to, file, bins),)
+    files = BringUp("sum", to, bins, new, starts, (), deltas)
+    times = iter([True])
+    bring_up(store, storage, fence, bins, to, files, limits=ROUND_LIMITS, pause=lambda: next(times, False))
+    assert store.status().copies == copies

@@ -16,7 +16,7 @@ from binshift import failpoints
 from binshift.entries import Entries, cut
 from binshift.errors import NeedsBringUp
 from binshift.log.files.blocks import read_parts
-from binshift.log.index.bringup import BringUp
+from binshift.log.index.bringup import CATCH_UP_EPOCHS_MAX, BringUp
 from binshift.log.storage.contract import Storage
 from binshift.model import Bin, BinSet, Epoch, Fence
 from binshift.store.bins.binstore import BinStore
@@ -24,6 +24,9 @@ from binshift.worker.rebuild import BinRebuild, Limits
 
 ATTEMPTS_MAX = 3
 """How often a bring-up retries after another one of the same bins has overtaken it."""
+
+OLD_EPOCHS = CATCH_UP_EPOCHS_MAX // 2
+"""A copy that is further behind is advanced before others are loaded."""
 
 Pause = Callable[[], bool]
 """Called between transactions: may wait (to keep its duty cycle); returns whether to continue."""
@@ -96,7 +99,7 @@ class _BringUp:
         """One pass over what is missing now: first the bins that are not here, then the copies that are behind.
 
         In this order a round that has little time gets somewhere with both: a copy that falls behind costs no more to advance
-        later. An epoch and a background round may bring up the same bins at the same moment; the slower of the two checks again
+        later, until it is so old that it would be loaded again. Copies on the way to that come before all else. An epoch and a background round may bring up the same bins at the same moment; the slower of the two checks again
         what is missing.
         """
         status = self.store.status()
@@ -109,6 +112,10 @@ class _BringUp:
             if epoch <= self.to
         ]
         missing = wanted - BinSet([b for _, some in held for b in some.array])
+        behind = sorted(((epoch, some) for epoch, some in held if epoch < self.to and some), key=lambda each: -each[0])
+        for epoch, some in behind:
+            if epoch < self.to - OLD_EPOCHS:
+                self.progress.bins += self._advance(some, epoch)
         rebuild = BinRebuild(self.storage, self.files, missing & self.files.fresh, self.pause)
         for group in rebuild.groups(self.limits):
             if not self.pause():
@@ -118,8 +125,8 @@ class _BringUp:
             raise NeedsBringUp(
                 f"{held_elsewhere!r} were expected in this store; they cannot be rebuilt from the given files"
             )
-        for epoch, some in sorted(held, key=lambda each: -each[0]):
-            if epoch < self.to and some:
+        for epoch, some in behind:
+            if epoch >= self.to - OLD_EPOCHS:
                 self.progress.bins += self._advance(some, epoch)
 
     def _advance(self, bins: BinSet, have: Epoch) -> int:
