@@ -85,6 +85,6 @@ def test_a_migration_begins_as_slowly_as_the_first() -> None:
     """What was fast enough for the migration before was measured at its load; what was too fast for it is not tried again."""
     pacer = Pacer(None, Pace(DUTY, 64))
     pacer.pace = Pace(0.9, 16, 1)
-    assert pacer.restart() == pacer.pace == Pace(DUTY, 16, 1)
+    assert pacer.restart(DUTY) == pacer.pace == Pace(DUTY, 16, 1)
     pacer.pace = Pace(0.05, 16, 1)
-    assert pacer.restart() == pacer.pace == Pace(0.05, 16, 1)
+    assert pacer.restart(DUTY) == pacer.pace == Pace(0.05, 16, 1)

@@ -145,11 +145,11 @@ class MigrationController:
         self._current = migration
         getting = frozenset(Worker(w) for w in np.unique(moves.destinations).tolist())
         self.backoff.wake(getting)
-        plan = MigrationPlan(
-            schedule, frozenset() if request.only_leaving else getting - self._warm, options.pre_copy, sizes
-        )
+        cold = frozenset() if request.only_leaving else getting - self._warm
+        plan = MigrationPlan(schedule, cold, options.pre_copy, sizes)
         self._copied = CopyRate()
-        migration.begin(begin(plan, self.pacer.restart().limits(self.policy.limits), index.last, self._kept))
+        limits = self.pacer.restart(self.policy.duty).limits(self.policy.limits)
+        migration.begin(begin(plan, limits, index.last, self._kept))
         self._kept = ()
         self._advance(Started())
 

@@ -39,14 +39,10 @@ class Pacer:
     _copying: list[float] = field(default_factory=list)
     _flipping: list[float] = field(default_factory=list)
     _flipped_bins: int = 0
-    _first_duty: float = field(init=False)
 
-    def __post_init__(self) -> None:
-        self._first_duty = self.pace.duty
-
-    def restart(self) -> Pace:
-        """The pace of a migration that begins: it copies no faster than the first one did at first, as the load may be another one now."""
-        self.pace = replace(self.pace, duty=min(self.pace.duty, self._first_duty))
+    def restart(self, duty: float) -> Pace:
+        """The pace of a migration that begins, with at most this duty: the load can be another one than before."""
+        self.pace = replace(self.pace, duty=min(self.pace.duty, duty))
         return self.pace
 
     @property

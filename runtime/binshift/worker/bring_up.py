@@ -8,7 +8,7 @@ the write lock never notices. A bin becomes visible as a copy only when it is co
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -99,8 +99,10 @@ class _BringUp:
         """One pass over what is missing now: first the bins that are not here, then the copies that are behind.
 
         In this order a round that has little time gets somewhere with both: a copy that falls behind costs no more to advance
-        later, until it is so old that it would be loaded again. Copies on the way to that come before all else. An epoch and a background round may bring up the same bins at the same moment; the slower of the two checks again
-        what is missing.
+        later, until it is so old that it would be loaded again. Copies on the way to that come before all else.
+
+        An epoch and a background round may bring up the same bins at the same moment; the slower of the two checks again what is
+        missing.
         """
         status = self.store.status()
         wanted = bins - status.owned
@@ -113,9 +115,7 @@ class _BringUp:
         ]
         missing = wanted - BinSet([b for _, some in held for b in some.array])
         behind = sorted(((epoch, some) for epoch, some in held if epoch < self.to and some), key=lambda each: -each[0])
-        for epoch, some in behind:
-            if epoch < self.to - OLD_EPOCHS:
-                self.progress.bins += self._advance(some, epoch)
+        self._catch_up([each for each in behind if each[0] < self.to - OLD_EPOCHS])
         rebuild = BinRebuild(self.storage, self.files, missing & self.files.fresh, self.pause)
         for group in rebuild.groups(self.limits):
             if not self.pause():
@@ -125,9 +125,11 @@ class _BringUp:
             raise NeedsBringUp(
                 f"{held_elsewhere!r} were expected in this store; they cannot be rebuilt from the given files"
             )
+        self._catch_up([each for each in behind if each[0] >= self.to - OLD_EPOCHS])
+
+    def _catch_up(self, behind: Sequence[tuple[Epoch, BinSet]]) -> None:
         for epoch, some in behind:
-            if epoch >= self.to - OLD_EPOCHS:
-                self.progress.bins += self._advance(some, epoch)
+            self.progress.bins += self._advance(some, epoch)
 
     def _advance(self, bins: BinSet, have: Epoch) -> int:
         """Apply the deltas after ``have`` to copies that are all there; returns how many bins reached ``to``.
