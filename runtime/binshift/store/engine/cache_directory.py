@@ -32,7 +32,7 @@ from binshift.store.engine import room
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 2
+FORMAT = 3
 """Changes whenever stored keys, values or blobs do."""
 
 DATA, HEADER, LOCK, USERS = "data.mdb", "header.json", "writer.lock", "users.lock"

@@ -4,7 +4,7 @@ LMDB checks nothing of what it reads, and its file lies on a disk for as long as
 followed by a sum over its stored key and itself, and each blob by one over its name and itself: what was altered, or is not
 where it belongs, fails verification. A single altered bit is always noticed, anything else but for one case in 2^64.
 
-Rows are summed in NumPy, whole columns at a time: an epoch reads and writes a hundred thousand of them, and calling a hash
+Short rows are summed in NumPy, whole columns at a time: an epoch reads and writes a hundred thousand of them, and calling a hash
 function for each would cost a tenth of it. It must never depend on how rows are batched: a checksum is added to a row alone
 and verified among others.
 """
@@ -27,8 +27,8 @@ WORD_BYTES = 8
 ROWS_AT_ONCE = 4096
 """Summed together: few enough that what is made on the way stays in the processor's cache."""
 
-SHORT_BYTES_MAX = 1024
-"""Longer keys and values are summed one by one, by XXH3: for them a call is cheap."""
+SHORT_BYTES_MAX = 64
+"""Longer keys and values are summed one by one, by XXH3: a call takes no longer than so many bytes do in NumPy."""
 
 _rng = np.random.Generator(np.random.PCG64(20))  # any numbers do, as long as they stay the same
 _FLIPS, _FACTORS = _rng.integers(0, 1 << 63, (2, SHORT_BYTES_MAX // WORD_BYTES), dtype=np.uint64) * np.uint64(
@@ -106,10 +106,8 @@ def _sums(column: pa.BinaryArray) -> Sums:
     sums: Sums = sizes.astype(np.uint64) * _LENGTH
     long = sizes > SHORT_BYTES_MAX
     if long.any():
-        rows = np.flatnonzero(long)
-        sums[rows] += np.array(
-            [xxhash.xxh3_64_intdigest(column[row].as_py()) for row in rows.tolist()], dtype=np.uint64
-        )
+        values = column if long.all() else column.filter(pa.array(long))
+        sums[long] += np.array(list(map(xxhash.xxh3_64_intdigest, values.to_pylist())), dtype=np.uint64)
         sizes = np.where(long, 0, sizes)
     for at in range(0, len(sums), ROWS_AT_ONCE):
         some = slice(at, at + ROWS_AT_ONCE)
