@@ -12,7 +12,7 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from binshift.errors import IncompatibleState, LogDamaged
-from binshift.operators.processor.chunks import ChunkCodec
+from binshift.operators.processor.chunks import ChunkCodec, Elements
 from binshift.operators.processor.evolution import Encoding, History, Rules, Wanted, check_keys, evolve, variables_of
 from binshift.operators.processor.variables import Kind, TupleCodec, inner_schema
 from binshift.operators.processor.versions import is_schema_readable
@@ -131,7 +131,7 @@ def test_unknown_versions_are_damage() -> None:
     newer = TupleCodec([inner(N), inner(LONG)], expires=False).pack([(1,)])
     with pytest.raises(LogDamaged, match="schema version 2 of a state variable with 1"):
         TupleCodec([inner(N)], expires=False).unpack(newer)
-    chunk = ChunkCodec([inner(N), inner(LONG)]).pack([[((1,), 5)]])
+    chunk = ChunkCodec([inner(N), inner(LONG)]).pack([Elements([(1,)], [5])])
     with pytest.raises(LogDamaged, match="schema version 2"):
         ChunkCodec([inner(N)]).unpack(chunk)
 

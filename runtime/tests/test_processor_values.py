@@ -20,12 +20,13 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from binshift.errors import LogDamaged
-from binshift.operators.processor.chunks import ChunkCodec, Header, pack_headers, unpack_headers
+from binshift.operators.processor.chunks import ChunkCodec, Elements, Header, pack_headers, unpack_headers
 from binshift.operators.processor.layout import index_keys, indexed_key, key_of, sized, variable_keys, variable_of
 from binshift.operators.processor.packing import key_packer
 from binshift.operators.processor.variables import TupleCodec, columns_of, inner_schema
 from binshift.rows import RowCodec
-from binshift.spark.tasks.processor_types import to_python, to_stored
+from binshift.spark.tasks.processor_types import to_python
+from binshift.spark.tasks.stored_rows import Stored
 
 AT = datetime(2024, 3, 31, 1, 30, 0, 123456)
 
@@ -62,7 +63,7 @@ CASES: list[tuple[T.DataType, Any, Any]] = [
 def test_values_are_what_the_jvm_makes_of_them(type: T.DataType, given_value: Any, expected: Any) -> None:
     """A value of another kind than declared becomes null, wide numbers are cut, and so on."""
     schema = struct(c=type)
-    stored = to_stored(schema)((given_value,))
+    stored = Stored(schema)((given_value,))
     columns = columns_of([stored], inner_schema(to_arrow_schema(schema, timezone="UTC")))
     python = to_python(schema)
     for inner in (stored, (columns[0].to_pylist()[0],)):  # in the epoch itself, and read again
@@ -71,7 +72,7 @@ def test_values_are_what_the_jvm_makes_of_them(type: T.DataType, given_value: An
 
 def test_times_are_instants() -> None:
     """A time with a zone is stored as its instant."""
-    stored = to_stored(struct(c=T.TimestampType()))((AT.replace(tzinfo=UTC),))
+    stored = Stored(struct(c=T.TimestampType()))((AT.replace(tzinfo=UTC),))
     assert stored == (int(AT.replace(tzinfo=UTC).timestamp()) * 1_000_000 + AT.microsecond,)
 
 
@@ -100,13 +101,48 @@ def test_numbers_of_other_types_are_other_keys() -> None:
     assert key_packer(nested)(([1, 2],)) == nested.pack_columns([pa.array([[1, 2]])], 1)[0].as_py()
 
 
-elements = st.lists(
-    st.tuples(st.tuples(st.none() | st.integers(0, 9), st.none() | st.text(max_size=3)), st.integers(0, 99))
+TYPES: list[T.DataType] = [
+    *(T.LongType(), T.IntegerType(), T.ByteType(), T.StringType(), T.VarcharType(3), T.BooleanType(), T.DoubleType()),
+    *(T.FloatType(), T.DateType(), T.ArrayType(T.LongType())),
+]
+VALUES: list[Any] = [
+    *(None, True, False, 0, 1, 300, -(1 << 31) - 1, 1 << 63, 0.0, 0.1, 1e300, "", "a", "true"),
+    *(np.int8(3), np.float32(0.5), np.bool_(True), [1, 300]),
+]
+schemas = st.lists(st.sampled_from(TYPES), min_size=1, max_size=3).map(
+    lambda types: struct(**{f"c{at}": each for at, each in enumerate(types)})
 )
 
 
+@given(schemas, st.data())
+def test_rows_that_are_converted_together_become_what_each_becomes_alone(schema: T.StructType, data: Any) -> None:
+    """Whether values wait for the conversion or not; to convert twice changes nothing."""
+    dates = st.none() | st.dates()  # others have no inner form
+    values = [dates if field.dataType == T.DateType() else st.sampled_from(VALUES) for field in schema]
+    rows = data.draw(st.lists(st.tuples(*values), max_size=5))
+    stored = Stored(schema)
+    alone = [stored(row) for row in rows]
+    assert repr(stored.converted(stored.deferred(rows))) == repr(alone)
+    assert repr(stored.converted([*alone, *stored.deferred(rows)])) == repr([*alone, *alone])
+
+
+def test_values_that_can_change_are_converted_at_once() -> None:
+    """What a user's code does with a list after it was put into a text column does not change the state."""
+    stored, changing = Stored(struct(c=T.StringType())), [1]
+    waiting = stored.deferred([(changing,)])
+    changing.append(2)
+    assert stored.converted(waiting) == [("[1]",)]
+    with pytest.raises(ValueError, match="1 fields are required while 2 values"):
+        stored.deferred([("a",), ("a", "b")])
+
+
+elements = st.lists(
+    st.tuples(st.tuples(st.none() | st.integers(0, 9), st.none() | st.text(max_size=3)), st.integers(0, 99))
+).map(lambda pairs: Elements([values for values, _ in pairs], [ends for _, ends in pairs]))
+
+
 @given(st.lists(elements, max_size=5))
-def test_chunks_come_back(chunks: list[Any]) -> None:
+def test_chunks_come_back(chunks: list[Elements]) -> None:
     """Elements and expiries are what they were."""
     codec = ChunkCodec([pa.schema([("n", pa.int64()), ("s", pa.string())])])
     assert codec.unpack(codec.pack(chunks)) == chunks

@@ -30,8 +30,8 @@ BEST_BIDS = 10
 RANKED = "auction bigint, bidder bigint, price bigint, channel string, url string, bid_ms bigint, extra string, rank_number bigint"
 Ranked = Row("auction", "bidder", "price", "channel", "url", "bid_ms", "extra", "rank_number")
 
-Bid = tuple[int, int, int, str]
-"""Time, bidder, price, extra text."""
+Bid = tuple[Any, ...]
+"""Time, bidder, price, extra text; and what else is kept of it."""
 
 
 def preference(bid: Bid) -> tuple[int, int, str]:
@@ -145,7 +145,7 @@ class BestBids(StatefulProcessor):
         """The ten best of the stored bids and the new ones."""
         before = [tuple(each) for each in self._best.get()]
         new = [(row.at, row.bidder, row.price, row.extra, row.channel, row.url) for row in rows]
-        best = sorted(before + new, key=lambda bid: preference(bid[:4]), reverse=True)[:BEST_BIDS]
+        best = sorted(before + new, key=preference, reverse=True)[:BEST_BIDS]
         if best == before:
             return iter(())
         self._best.put(best)

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from binshift import binary
 from binshift.model import IntArray
 from binshift.operators.contract import BIN_COLUMN, STATE_SPACE, EpochState
-from binshift.operators.processor.chunks import Element
+from binshift.operators.processor.chunks import Elements
 from binshift.operators.processor.keygroup import KeyGroup, Turn
 from binshift.operators.processor.layout import index_keys, variable_keys
 from binshift.operators.processor.lists import Lists
@@ -107,8 +107,7 @@ def _lists(variable: Variable, group: KeyGroup, rows: pa.RecordBatch, view: Epoc
     bounds = np.concatenate(([0], np.cumsum(pc.list_value_length(column).to_numpy()))).tolist()
     for at, (start, stop) in enumerate(pairwise(bounds)):
         turn.at = at
-        kept: list[Element] = list(zip(elements[start:stop], ends[start:stop], strict=True))
-        lists.restore(kept)
+        lists.restore(Elements(elements[start:stop], ends[start:stop]))
     lists.flush()
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, pairwise
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,27 +18,52 @@ from binshift.operators.processor.variables import Tuple, columns_of, tuples_of
 from binshift.operators.processor.versions import VERSION, by_version, in_order, project
 from binshift.rows import RowCodec
 
-Element = tuple[Tuple, int]
-"""A tuple and its expiry, milliseconds since 1970."""
-
-_HEADER = np.dtype([(name, ">i8") for name in ("first", "next", "count", "last", "earliest")])
+_HEADER = np.dtype([(name, ">i8") for name in ("first", "next", "length", "last", "earliest")])
 
 
-@dataclass(frozen=True)
-class Header:
+@dataclass(slots=True)
+class Elements:
+    """Elements of a list.
+
+    Attributes:
+        tuples: their values.
+        ends_ms: the expiry of each, milliseconds since 1970.
+    """
+
+    tuples: list[Tuple] = field(default_factory=list)
+    ends_ms: list[int] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.tuples)
+
+    def extend(self, others: Elements) -> None:
+        """Add others at the end."""
+        self.tuples += others.tuples
+        self.ends_ms += others.ends_ms
+
+    def part(self, start: int, stop: int) -> Elements:
+        """Some that follow each other."""
+        return Elements(self.tuples[start:stop], self.ends_ms[start:stop])
+
+    def alive(self, time_ms: int) -> Iterator[Tuple]:
+        """The values of those that end after this time."""
+        return (values for values, ends in zip(self.tuples, self.ends_ms, strict=True) if ends > time_ms)
+
+
+class Header(NamedTuple):
     """What is known of a list without reading it.
 
     Attributes:
         first: the number of its first chunk.
         next: the number of the chunk after its last one.
-        count: its elements.
+        length: the number of its elements.
         last: the elements of its last chunk.
         earliest_ms: the earliest expiry of an element.
     """
 
     first: int
     next: int
-    count: int
+    length: int
     last: int
     earliest_ms: int
 
@@ -54,8 +80,7 @@ class Header:
 
 def pack_headers(headers: Collection[Header]) -> pa.BinaryArray:
     """The stored form of headers."""
-    rows = [(each.first, each.next, each.count, each.last, each.earliest_ms) for each in headers]
-    return binary.rows_of(np.array(rows, dtype=_HEADER))
+    return binary.rows_of(np.array(list(headers), dtype=_HEADER))
 
 
 def unpack_headers(stored: pa.BinaryArray) -> dict[int, Header]:
@@ -89,23 +114,24 @@ class ChunkCodec:
             for element in self._elements
         ]
 
-    def pack(self, chunks: Sequence[Sequence[Element]]) -> pa.BinaryArray:
+    def pack(self, chunks: Sequence[Elements]) -> pa.BinaryArray:
         """The stored form of each chunk."""
         element, codec = self._elements[-1], self._codecs[-1]
-        rows = [(ends, *values) for chunk in chunks for values, ends in chunk]
-        columns = columns_of(rows, element)
+        ends = pa.array(chain.from_iterable(chunk.ends_ms for chunk in chunks), pa.int64())
+        tuples = list(chain.from_iterable(chunk.tuples for chunk in chunks))
+        columns = [ends, *columns_of(tuples, self._schemas[-1])]
         elements = pa.StructArray.from_arrays(columns, fields=list(element))
         bounds = np.cumsum([0, *map(len, chunks)], dtype=np.int32)
         lists = pa.ListArray.from_arrays(pa.array(bounds), elements, type=codec.schema[0].type)
         versions = binary.of([len(self._codecs).to_bytes(VERSION.itemsize, "big")] * len(chunks))
         return binary.join([versions, codec.pack_columns([lists], len(chunks))])
 
-    def unpack(self, stored: pa.BinaryArray) -> list[list[Element]]:
+    def unpack(self, stored: pa.BinaryArray) -> list[Elements]:
         """The elements of each chunk. Errors as `lists`."""
         lists = self.lists(stored)
         expiries, *columns = lists.flatten().flatten()
-        elements = list(zip(tuples_of(columns, len(expiries)), expiries.to_pylist(), strict=True))
-        return [elements[start:stop] for start, stop in pairwise(lists.offsets.to_pylist())]
+        elements = Elements(tuples_of(columns, len(expiries)), expiries.to_pylist())
+        return [elements.part(start, stop) for start, stop in pairwise(lists.offsets.to_pylist())]
 
     def lists(self, stored: pa.BinaryArray) -> pa.ListArray:
         """The elements of each chunk as structs: the expiry, and the columns.

@@ -6,7 +6,7 @@ at once, when the first of them is needed; long ones in steps, so that they need
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice
 
@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from binshift.operators.contract import STATE_SPACE
-from binshift.operators.processor.chunks import ChunkCodec, Element, Header, pack_headers, unpack_headers
+from binshift.operators.processor.chunks import ChunkCodec, Elements, Header, pack_headers, unpack_headers
 from binshift.operators.processor.keygroup import NO_KEYS, KeyGroup, Turn
 from binshift.operators.processor.layout import HEADER_SPACE, index_keys, numbered, variable_keys, with_rest
 from binshift.operators.processor.variables import NEVER_MS, Tuple, Variable
@@ -25,6 +25,8 @@ SHORT_CHUNKS = 8
 """Lists of at most so many chunks are read together with those of the keys that follow."""
 CHUNKS_AT_ONCE = 4096
 
+NO_HEADER = Header(0, 0, 0, 0, NEVER_MS)
+
 _Place = tuple[int, int]
 """A key's position, and the number of a chunk."""
 
@@ -34,7 +36,7 @@ class _Change:
     """What a key's list becomes: what it was, unless it is replaced, and then these elements."""
 
     replaces: bool
-    elements: list[Element] = field(default_factory=list)
+    elements: Elements = field(default_factory=Elements)
 
 
 class Lists:
@@ -44,16 +46,20 @@ class Lists:
         variable: which one.
         view: the epoch's state.
         turn: the key whose turn it is.
+
+    Attributes:
+        convert: brings tuples to the form in which they are stored; what is in that form stays as it is. Many are converted at once.
     """
 
     def __init__(self, variable: Variable, view: EpochView, turn: Turn) -> None:
         self.variable = variable
+        self.convert: Callable[[list[Tuple]], list[Tuple]] = list
         self._view = view
         self._turn = turn
         self._codec = ChunkCodec(variable.schemas)
         self._group = NO_KEYS
         self._headers: dict[int, Header] | None = None
-        self._read: dict[int, list[Element]] = {}
+        self._read: dict[int, Elements] = {}
         self._changed: dict[int, _Change] = {}
 
     def bind(self, group: KeyGroup) -> None:
@@ -64,17 +70,18 @@ class Lists:
         """The elements as they are now, that have not outlived their time to live."""
         at, now = self._turn.at, self._turn.time_ms
         change = self._changed.get(at)
-        stored = () if change is not None and change.replaces else self._elements(at)
-        added = [] if change is None else list(change.elements)
-        return (element for element, ends in chain(stored, added) if ends > now)
+        if change is None:
+            return self._elements(at, now)
+        added = Elements(self.convert(change.elements.tuples), change.elements.ends_ms).alive(now)
+        return added if change.replaces else chain(self._elements(at, now), added)
 
     def exists(self) -> bool:
         """Whether there is an element."""
         if self.variable.ttl_ms is not None:
             return next(self.get(), None) is not None
         change = self._changed.get(self._turn.at)
-        if change is not None and (change.replaces or change.elements):
-            return bool(change.elements)
+        if change is not None and (change.replaces or len(change.elements)):
+            return bool(len(change.elements))
         return self._turn.at in self._stored_headers()
 
     def append(self, elements: list[Tuple]) -> None:
@@ -85,42 +92,56 @@ class Lists:
         """Make these the elements; none deletes the list."""
         self._changed[self._turn.at] = _Change(True, self._expiring(elements))
 
-    def restore(self, elements: list[Element]) -> None:
+    def restore(self, elements: Elements) -> None:
         """Make these the elements, each with its own end."""
         self._changed[self._turn.at] = _Change(True, elements)
 
     def end_elements(self) -> None:
         """Delete the elements that have outlived their time to live, in the lists of the whole group."""
         for at in range(len(self._group)):
-            kept = [element for element in self._elements(at) if element[1] > self._turn.time_ms]
+            stored = self._whole(at)
+            alive = [place for place, ends in enumerate(stored.ends_ms) if ends > self._turn.time_ms]
+            kept = Elements([stored.tuples[place] for place in alive], [stored.ends_ms[place] for place in alive])
             self._changed[at] = _Change(True, kept)
 
     def flush(self) -> None:
         """Write the group's changes."""
         if not self._changed:
             return
-        headers = {at: found for at in self._changed if (found := self._stored_headers().get(at)) is not None}
+        stored = self._stored_headers()
+        headers = {at: stored[at] for at in self._changed if at in stored}
         replaced = {at: headers[at] for at, change in self._changed.items() if change.replaces and at in headers}
         kept = {at: header for at, header in headers.items() if at not in replaced}
-        new = self._write({at: change for at, change in self._changed.items() if change.elements}, kept)
+        new = self._write({at: change for at, change in self._changed.items() if len(change.elements)}, kept)
         self._delete_rest(replaced, new)
         self._reindex(headers, new)
         self._changed = {}
 
-    def _expiring(self, elements: list[Tuple]) -> list[Element]:
+    def _expiring(self, elements: list[Tuple]) -> Elements:
         ttl = self.variable.ttl_ms
         ends = NEVER_MS if ttl is None else self._turn.time_ms + ttl
-        return [(element, ends) for element in elements]
+        return Elements(elements, [ends] * len(elements))
 
     # ------------------------------------------------------------------------------------------------------- reading
 
-    def _elements(self, at: int) -> Iterator[Element]:
+    def _elements(self, at: int, now: int) -> Iterator[Tuple]:
+        """The stored elements of a key that end after this time."""
+        return chain.from_iterable(part.alive(now) for part in self._parts(at))
+
+    def _whole(self, at: int) -> Elements:
+        found = Elements()
+        for part in self._parts(at):
+            found.extend(part)
+        return found
+
+    def _parts(self, at: int) -> Iterator[Elements]:
+        """The stored elements of a key."""
         header = self._stored_headers().get(at)
         if header is None:
             return iter(())
         if at not in self._read and header.chunks <= SHORT_CHUNKS:
             self._read_short(at)
-        return iter(self._read[at]) if at in self._read else self._long(at, header)
+        return iter((self._read[at],)) if at in self._read else self._long(at, header)
 
     def _read_short(self, first: int) -> None:
         """Read the list of a key, and those of the keys that follow."""
@@ -132,14 +153,14 @@ class Lists:
             last = places[-1][0]
             places = [place for place in places if place[0] != last or last == first]
         for (at, _), elements in zip(places, self._chunks(places), strict=True):
-            self._read.setdefault(at, []).extend(elements)
+            self._read.setdefault(at, Elements()).extend(elements)
 
-    def _long(self, at: int, header: Header) -> Iterator[Element]:
+    def _long(self, at: int, header: Header) -> Iterator[Elements]:
         for start in range(header.first, header.next, CHUNK_ELEMENTS):
             numbers = range(start, min(start + CHUNK_ELEMENTS, header.next))
-            yield from chain.from_iterable(self._chunks([(at, number) for number in numbers]))
+            yield from self._chunks([(at, number) for number in numbers])
 
-    def _chunks(self, places: list[_Place]) -> list[list[Element]]:
+    def _chunks(self, places: list[_Place]) -> list[Elements]:
         return self._codec.unpack(self._view.get(self._group.bins_of(places), self._chunk_keys(places)))
 
     def _stored_headers(self) -> dict[int, Header]:
@@ -168,22 +189,32 @@ class Lists:
         tails = self._tails(
             [(at, kept[at].next - 1) for at in changes if at in kept and kept[at].last < CHUNK_ELEMENTS]
         )
-        places, chunks, headers = list[_Place](), list[list[Element]](), dict[int, Header]()
-        for at, change in changes.items():
-            header = kept.get(at, Header(0, 0, 0, 0, NEVER_MS))
-            number = header.next - 1 if at in tails else header.next
-            elements = [*tails.get(at, ()), *change.elements]
+        places, chunks, headers = list[_Place](), list[Elements](), dict[int, Header]()
+        for at, change in self._converted(changes).items():
+            header = kept.get(at, NO_HEADER)
+            number, elements, tail = header.next, change, tails.get(at)
+            if tail is not None:
+                number -= 1
+                elements = Elements([*tail.tuples, *change.tuples], [*tail.ends_ms, *change.ends_ms])
             for start in range(0, len(elements), CHUNK_ELEMENTS):
                 places.append((at, number))
-                chunks.append(elements[start : start + CHUNK_ELEMENTS])
+                chunks.append(elements.part(start, start + CHUNK_ELEMENTS))
                 number += 1
-            earliest = min(header.earliest_ms, min(ends for _, ends in change.elements))
-            headers[at] = Header(header.first, number, header.count + len(change.elements), len(chunks[-1]), earliest)
+            earliest = min(header.earliest_ms, *change.ends_ms)
+            headers[at] = Header(header.first, number, header.length + len(change), len(chunks[-1]), earliest)
         self._view.put(self._group.bins_of(places), self._chunk_keys(places), self._codec.pack(chunks))
         self._view.put(self._bins_at(headers), self._keys_at(HEADER_SPACE, headers), pack_headers(headers.values()))
         return headers
 
-    def _tails(self, places: list[_Place]) -> dict[int, list[Element]]:
+    def _converted(self, changes: dict[int, _Change]) -> dict[int, Elements]:
+        """The new elements by key, all converted at once."""
+        tuples = iter(self.convert(list(chain.from_iterable(change.elements.tuples for change in changes.values()))))
+        return {
+            at: Elements(list(islice(tuples, len(change.elements))), change.elements.ends_ms)
+            for at, change in changes.items()
+        }
+
+    def _tails(self, places: list[_Place]) -> dict[int, Elements]:
         """By key the elements of its last chunk, which is written again. One that an older schema wrote stays as it is."""
         if not places:
             return {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +12,8 @@ from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import Row, StructType
 
 from binshift.spark.tasks.user_rows import row_maker, values_of
+
+_fields = attrgetter("__fields__")
 
 OUTPUT_ROWS_MAX = 32_768
 """Rows that are converted together."""
@@ -103,13 +106,9 @@ class RowOutput:
 
     def _are_whole(self, rows: list[Row]) -> bool:
         """Whether every row has a value for each column, in the columns' order."""
-        known: object = self._names
-        for row in rows:
-            fields = getattr(row, "__fields__", None)  # a tuple has none
-            if fields is not known:  # rows of one maker share their names
-                if fields is None or tuple(fields) != self._names:
-                    return False
-                known = fields
-            if len(row) != len(self._names):
-                return False
-        return True
+        try:
+            fields = list(map(_fields, rows))
+        except AttributeError:  # a tuple has none
+            return False
+        different = {id(each): each for each in fields}.values()  # rows of one maker share their names
+        return all(tuple(each) == self._names for each in different) and set(map(len, rows)) == {len(self._names)}

@@ -18,11 +18,13 @@ from binshift.operators.processor.timers import Timers
 from binshift.operators.processor.values import Values
 from binshift.operators.processor.variables import Kind
 from binshift.spark.tasks.processor_handle import Handle, Phase, Schema, fail
-from binshift.spark.tasks.processor_types import Tuple, to_python, to_stored
+from binshift.spark.tasks.processor_types import Tuple, to_python
+from binshift.spark.tasks.stored_rows import Stored
 from binshift.spark.tasks.user_rows import row_maker
 
 Of = TypeVar("Of", bound=StateOf)
 Made = TypeVar("Made", bound="Value | List | Map")
+Stores = TypeVar("Stores", Tuple, list[Tuple])
 
 
 class TaskHandle(Handle):
@@ -121,7 +123,7 @@ class Value(Forgettable[Values], ValueState):
 
     def __init__(self, name: str, values: Values | None, schema: StructType) -> None:
         super().__init__("Value", name, values)
-        self._stored, self._python = to_stored(schema), to_python(schema)
+        self._stored, self._python = Stored(schema), to_python(schema)
 
     def exists(self) -> bool:
         """See PySpark."""
@@ -146,7 +148,9 @@ class List(Forgettable[Lists], ListState):
 
     def __init__(self, name: str, lists: Lists | None, schema: StructType) -> None:
         super().__init__("List", name, lists)
-        self._stored, self._python = to_stored(schema), to_python(schema)
+        self._stored, self._python = Stored(schema), to_python(schema)
+        if lists is not None:
+            lists.convert = self._stored.converted
 
     def exists(self) -> bool:
         """See PySpark."""
@@ -176,7 +180,7 @@ class List(Forgettable[Lists], ListState):
         self.found("clearing value state").replace([])
 
     def _elements(self, given: Iterable[Tuple]) -> list[Tuple]:
-        elements = [_stored(UPDATING, self._stored, each) for each in given]
+        elements: list[Tuple] = _stored(UPDATING, self._stored.deferred, given)
         if not elements:
             fail(
                 UPDATING,
@@ -191,8 +195,8 @@ class Map(Forgettable[Maps], MapState):
 
     def __init__(self, name: str, maps: Maps | None, user_key: StructType, schema: StructType) -> None:
         super().__init__("Map", name, maps)
-        self._key, self._python_key = to_stored(user_key), to_python(user_key)
-        self._stored, self._python = to_stored(schema), to_python(schema)
+        self._key, self._python_key = Stored(user_key), to_python(user_key)
+        self._stored, self._python = Stored(schema), to_python(schema)
         self._row = row_maker(schema.names)
 
     def exists(self) -> bool:
@@ -243,7 +247,7 @@ class Map(Forgettable[Maps], MapState):
 UPDATING = "updating value state"
 
 
-def _stored(doing: str, convert: Callable[[Any], Tuple], value: Any) -> Tuple:
+def _stored(doing: str, convert: Callable[[Any], Stores], value: Any) -> Stores:
     try:
         return convert(value)
     except ValueError as wrong:

@@ -12,6 +12,7 @@ from decimal import Decimal, localcontext
 from functools import partial
 from typing import Any
 
+import numpy as np
 from pyspark.sql.streaming.stateful_processor_api_client import _load_numpy, _normalize_state_value
 from pyspark.sql.types import (
     ArrayType,
@@ -48,28 +49,6 @@ _LONG_MIN, _LONG_MAX = -(1 << 63), (1 << 63) - 1
 _FLOAT = struct.Struct("<f")
 
 
-def to_stored(schema: StructType) -> Callable[[Any], Tuple]:
-    """Converts a user's row, given as a sequence of values, to its stored form.
-
-    Raises (the conversion):
-        ValueError: the row has another number of values.
-    """
-    converts = [_taken(field.dataType) for field in schema]
-    inner = [field.dataType.toInternal if field.dataType.needConversion() else None for field in schema]
-    steps = [take if to is None else partial(_both, to, take) for to, take in zip(inner, converts, strict=True)]
-
-    def convert(values: Any) -> Tuple:
-        normal = tuple(values)
-        if len(normal) != len(steps):
-            raise ValueError(
-                "Input row doesn't have expected number of values required by the schema. "
-                f"{len(steps)} fields are required while {len(normal)} values are provided."
-            )
-        return tuple([step(value) for step, value in zip(steps, normal, strict=True)])
-
-    return convert
-
-
 def to_python(schema: StructType) -> Callable[[Tuple], Tuple] | None:
     """Converts a stored row to the values that the user gets; None if they are the same."""
     steps = [_given(field.dataType) for field in schema]
@@ -84,14 +63,10 @@ def to_python(schema: StructType) -> Callable[[Tuple], Tuple] | None:
     return convert
 
 
-def _both(inner: Convert, take: Convert, value: Any) -> Any:
-    return take(inner(_normalize_state_value(value)))
-
-
 # ------------------------------------------------------------------------------------------------ what the JVM takes
 
 
-def _taken(type: DataType) -> Convert:
+def taken(type: DataType) -> Convert:
     """What the JVM makes of a value in PySpark's inner form."""
     match type:
         case LongType() | IntegerType() | ShortType() | ByteType():
@@ -190,17 +165,17 @@ def _bytes(value: Any) -> bytes | None:
 def _nested(type: ArrayType | MapType | StructType) -> Convert:
     match type:
         case ArrayType():
-            element = _taken(type.elementType)
+            element = taken(type.elementType)
             return lambda value: [element(each) for each in _normalize_state_value(value)] if _is_list(value) else None
         case MapType():
-            key, item = _taken(type.keyType), _taken(type.valueType)
+            key, item = taken(type.keyType), taken(type.valueType)
             return lambda value: (
                 [(key(at), item(each)) for at, each in _normalize_state_value(value).items()]
                 if isinstance(value, dict)
                 else None
             )
         case StructType():
-            fields = [_taken(field.dataType) for field in type]
+            fields = [taken(field.dataType) for field in type]
             names = type.names
 
             def take(value: Any) -> dict[str, Any] | None:
@@ -213,7 +188,7 @@ def _nested(type: ArrayType | MapType | StructType) -> Convert:
 
 
 def _is_list(value: Any) -> bool:
-    return isinstance(value, list | tuple) or hasattr(value, "tolist")
+    return isinstance(value, list | tuple) or (hasattr(value, "tolist") and not isinstance(value, np.generic))
 
 
 # ------------------------------------------------------------------------------------------------ what the user gets
