@@ -46,7 +46,7 @@ class Elements:
         return Elements(self.tuples[start:stop], self.ends_ms[start:stop])
 
     def alive(self, time_ms: int) -> Iterator[Tuple]:
-        """The values of those that end after this time."""
+        """The values of all elements that end after this time."""
         return (values for values, ends in zip(self.tuples, self.ends_ms, strict=True) if ends > time_ms)
 
 

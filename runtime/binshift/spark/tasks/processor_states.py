@@ -16,7 +16,6 @@ from binshift.operators.processor.maps import Maps
 from binshift.operators.processor.operator import TimeMode
 from binshift.operators.processor.timers import Timers
 from binshift.operators.processor.values import Values
-from binshift.operators.processor.variables import Kind
 from binshift.spark.tasks.processor_handle import Handle, Phase, Schema, fail
 from binshift.spark.tasks.processor_types import Tuple, to_python
 from binshift.spark.tasks.stored_rows import Stored
@@ -64,14 +63,13 @@ class TaskHandle(Handle):
         return cast(Timers, timers)
 
     def _value(self, name: str, schema: Schema, ttl_ms: int | None) -> ValueState:
-        return self._made(Value(name, self._found(Kind.VALUE, name, Values), self._schema(schema)))
+        return self._made(Value(name, self._found(name, Values), self._schema(schema)))
 
     def _list(self, name: str, schema: Schema, ttl_ms: int | None) -> ListState:
-        return self._made(List(name, self._found(Kind.LIST, name, Lists), self._schema(schema)))
+        return self._made(List(name, self._found(name, Lists), self._schema(schema)))
 
     def _map(self, name: str, user_key: Schema, schema: Schema, ttl_ms: int | None) -> MapState:
-        maps = self._found(Kind.MAP, name, Maps)
-        return self._made(Map(name, maps, self._schema(user_key), self._schema(schema)))
+        return self._made(Map(name, self._found(name, Maps), self._schema(user_key), self._schema(schema)))
 
     def _forget(self, name: str) -> None:
         made = self._states_made.pop(name, [])
@@ -83,7 +81,7 @@ class TaskHandle(Handle):
         self._states_made.setdefault(state.name, []).append(state)
         return state
 
-    def _found(self, kind: Kind, name: str, of: type[Of]) -> Of | None:
+    def _found(self, name: str, of: type[Of]) -> Of | None:
         found = self._states.variables.get(name)
         return found if isinstance(found, of) else None
 
@@ -163,8 +161,7 @@ class List(Forgettable[Lists], ListState):
 
     def put(self, newState: list[Tuple]) -> None:
         """See PySpark."""
-        lists = self.found(UPDATING)
-        lists.replace(self._elements(newState))
+        self.found(UPDATING).replace(self._elements(newState))
 
     def appendValue(self, newState: Tuple) -> None:
         """See PySpark."""
@@ -172,8 +169,7 @@ class List(Forgettable[Lists], ListState):
 
     def appendList(self, newState: list[Tuple]) -> None:
         """See PySpark."""
-        lists = self.found(UPDATING)
-        lists.append(self._elements(newState))
+        self.found(UPDATING).append(self._elements(newState))
 
     def clear(self) -> None:
         """See PySpark."""
