@@ -2,8 +2,8 @@
 
 Every epoch has different keys of a state on disk; for each of them a value is read and written, and a row is returned: by a
 `StatefulProcessor` with rows, by one with frames of pandas, and by a function of ``applyInPandasWithState``. Two states of the first take
-turns: one without timers, and one in which each key has a timer, of which some are due in each epoch. The epoch includes the commit of the
-store.
+turns: one without timers, and one in which each key has a timer, of which some are due in each epoch. Another processor with rows replaces a
+list of ten elements of each key. The epoch includes the commit of the store.
 """
 
 from __future__ import annotations
@@ -11,22 +11,19 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 from archive import save
+from keyed_processors import ROWS, VALUE, Counting, CountingFrames, Listing, counted
 from options import WATCH, parsed, parser
 from pyspark import cloudpickle
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.streaming.state import GroupState
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
-from pyspark.sql.types import LongType, StructField, StructType
-from pyspark.sql.types import Row as SparkRow
 from tables import text
 from targets import Row, Target, verdicts
 
@@ -47,6 +44,7 @@ OWNED = BinSet(range(BINS))
 LIMITS = StoreLimits(map_bytes_max=8 << 30)
 FILLED_AT_ONCE = 100_000
 ROWS_MODE, FRAMES_MODE, FUNCTION = "processor of rows", "processor of frames", "applyInPandasWithState"
+LISTS_MODE = "processor of lists"
 
 
 def is_case(case: str, keys: int) -> Callable[[Row], bool]:
@@ -62,64 +60,15 @@ TARGETS = (
 )
 
 
-def longs(*names: str) -> StructType:
-    """A schema of whole numbers."""
-    return StructType([StructField(name, LongType()) for name in names])
-
-
-ROWS, VALUE = longs("k", "due"), longs("n")
-
-
-class Counting(StatefulProcessor):
-    """Counts the rows of each key; a row with a time registers a timer."""
-
-    def init(self, handle: Any) -> None:
-        """See PySpark."""
-        self.handle = handle
-        self.count = handle.getValueState("count", VALUE)
-
-    def handleInputRows(self, key: Any, rows: Iterator[SparkRow], timerValues: Any) -> Iterator[SparkRow]:
-        """See PySpark."""
-        found = self.count.get()
-        n = 0 if found is None else found[0]
-        for row in rows:
-            n += 1
-            if row.due:
-                self.handle.registerTimer(row.due)
-        self.count.update((n,))
-        yield SparkRow(k=key[0], due=n)
-
-    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[SparkRow]:
-        """See PySpark."""
-        found = self.count.get()
-        yield SparkRow(k=key.k, due=found[0])
-
-
-class CountingFrames(StatefulProcessor):
-    """Counts the rows of each key."""
-
-    def init(self, handle: Any) -> None:
-        """See PySpark."""
-        self.count = handle.getValueState("count", VALUE)
-
-    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
-        """See PySpark."""
-        found = self.count.get()
-        n = (0 if found is None else found[0]) + sum(map(len, rows))
-        self.count.update((n,))
-        yield pd.DataFrame({"k": [key[0]], "due": [n]})
-
-
-def counted(key: Any, frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
-    """Counts the rows of each key."""
-    n = (state.get[0] if state.exists else 0) + sum(map(len, frames))
-    state.update((n,))
-    yield pd.DataFrame({"k": [key[0]], "due": [n]})
-
-
 def processor(of: StatefulProcessor, *, frames: bool = False) -> Operator:
     """A processor, as a program compiles it."""
     return Processing(ROWS, ("k",), ROWS, TimeMode.PROCESSING, frames).operator(of, ())[0]
+
+
+def others() -> list[tuple[str, Operator]]:
+    """What is measured without timers only."""
+    frames = processor(CountingFrames(), frames=True)
+    return [(LISTS_MODE, processor(Listing())), (FRAMES_MODE, frames), (FUNCTION, function())]
 
 
 def function() -> Operator:
@@ -191,7 +140,9 @@ def main() -> None:
     made.add_argument("--state", type=int, default=1_000_000, help="keys in the state")
     made.add_argument("--keys", type=int, nargs="+", default=[10_000, 100_000], help="keys in an epoch")
     made.add_argument("--due", type=int, default=1000, help="timers that are due in an epoch")
-    made.add_argument("--pandas", type=int, default=10_000, help="keys in the state, and in an epoch, with pandas")
+    made.add_argument(
+        "--pandas", type=int, default=10_000, help="keys in the state, and in an epoch, of lists and with pandas"
+    )
     made.add_argument("--epochs", type=int, default=7, help="measured epochs of each case; the median counts")
     args = parsed(made, {"state": 2000, "keys": [100], "due": 10, "pandas": 100, "epochs": 2})
     with tempfile.TemporaryDirectory() as folder:
@@ -204,7 +155,7 @@ def main() -> None:
 
         timed = [state(processor(Counting()), due, args.state) for due in (0, args.due)]
         rows = [row for keys in args.keys for row in measured(ROWS_MODE, timed, keys, args.state, args.epochs)]
-        for case, operator in ((FRAMES_MODE, processor(CountingFrames(), frames=True)), (FUNCTION, function())):
+        for case, operator in others():
             rows += measured(case, [state(operator, 0, args.pandas)], args.pandas, args.pandas, args.epochs)
     print(text(rows))
     print(text(verdicts(rows, TARGETS, named)))

@@ -200,7 +200,7 @@ class Lists:
                 places.append((at, number))
                 chunks.append(elements.part(start, start + CHUNK_ELEMENTS))
                 number += 1
-            earliest = min(header.earliest_ms, *change.ends_ms)
+            earliest = min(header.earliest_ms, min(change.ends_ms))
             headers[at] = Header(header.first, number, header.length + len(change), len(chunks[-1]), earliest)
         self._view.put(self._group.bins_of(places), self._chunk_keys(places), self._codec.pack(chunks))
         self._view.put(self._bins_at(headers), self._keys_at(HEADER_SPACE, headers), pack_headers(headers.values()))

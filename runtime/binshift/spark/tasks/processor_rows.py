@@ -13,8 +13,6 @@ from pyspark.sql.types import Row, StructType
 
 from binshift.spark.tasks.user_rows import row_maker, values_of
 
-_fields = attrgetter("__fields__")
-
 OUTPUT_ROWS_MAX = 32_768
 """Rows that are converted together."""
 
@@ -107,7 +105,7 @@ class RowOutput:
     def _are_whole(self, rows: list[Row]) -> bool:
         """Whether every row has a value for each column, in the columns' order."""
         try:
-            fields = list(map(_fields, rows))
+            fields = list(map(attrgetter("__fields__"), rows))
         except AttributeError:  # a tuple has none
             return False
         different = {id(each): each for each in fields}.values()  # rows of one maker share their names
