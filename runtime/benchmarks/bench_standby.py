@@ -18,7 +18,7 @@ from typing import Any
 
 from archive import save
 from latency import Latencies, latencies_of
-from measuring import Bench, await_batch, bench
+from measuring import Bench, await_batch, bench, is_whole
 from options import WATCH, parsed, parser
 from pyspark.sql import functions as F
 from rich.progress import track
@@ -87,7 +87,7 @@ def killed(running: Bench, keys: int, standbys: int, args: Namespace) -> Row:
 def _kills(running: Bench, query: Any, args: Namespace) -> Iterator[tuple[float, float, float, float]]:
     """For each kill: the start of the calm time before it, the kill, when the executor had bins again, and the end of the time after it."""
     executors = query.dataflow.epochs.ports.executors
-    _until(lambda: _is_whole(query))
+    _until(lambda: is_whole(query, WORKERS))
     for number in range(args.kills):
         calm_from = time.time()
         time.sleep(args.calm_seconds)
@@ -95,20 +95,10 @@ def _kills(running: Bench, query: Any, args: Namespace) -> Iterator[tuple[float,
         killed = executors.alive()[victim]
         for pid in running.cluster.executor_pids(victim):
             os.kill(pid, signal.SIGKILL)
-        _until(lambda: executors.alive().get(victim, killed) != killed and _is_whole(query))  # noqa: B023 (called at once)
+        _until(lambda: executors.alive().get(victim, killed) != killed and is_whole(query, WORKERS))  # noqa: B023 (called at once)
         back = time.time()
         time.sleep(args.calm_seconds)
         yield calm_from, began, back, began + args.calm_seconds
-
-
-def _is_whole(query: Any) -> bool:
-    """Every worker has an executor and bins, nothing moves, and every standby copy exists."""
-    flow = query.dataflow
-    with flow.coordinator.lock:
-        migrations = flow.coordinator.migrations
-        copies = migrations.standbys.figures(flow.log.index)
-        settled = migrations.idle and len(migrations.warm) == WORKERS and len(query.route.workers) == WORKERS
-    return settled and (copies is None or copies.bins == query.route.bins)
 
 
 def _until(holds: Callable[[], bool]) -> None:

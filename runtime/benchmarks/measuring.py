@@ -170,6 +170,16 @@ def await_batch(query: Any, batch: int, seconds: float = START_SECONDS_MAX) -> N
         time.sleep(POLL_SECONDS)
 
 
+def is_whole(query: Any, workers: int) -> bool:
+    """Whether each of so many workers has an executor and bins, nothing moves, and every standby copy exists."""
+    flow = query.dataflow
+    with flow.coordinator.lock:
+        migrations = flow.coordinator.migrations
+        copies = migrations.standbys.figures(flow.log.index)
+        settled = migrations.idle and len(migrations.warm) == workers and len(query.route.workers) == workers
+    return settled and (copies is None or copies.bins == query.route.bins)
+
+
 def _batch(query: Any) -> int:
     newest = query.lastProgress
     return -1 if newest is None else int(newest["batchId"])

@@ -78,7 +78,7 @@ def test_a_kill_is_compared_with_the_calm_times_before_it() -> None:
     after = [Span(at / 2, at / 2 + 0.5, at / 2 + 0.6) for at in range(28, 40)]
     kill = spikes.Shot(MOVING, 10.0, 12.2, 15.0, 18.0, {"moved_before": 2})
     shots = [(spikes.Shot(name, 2.0, 10.0, 10.0, 10.0), replace(kill, way=name)) for name in (CALM, MOVING)]
-    first, second = rows_of_kills(Latencies([*calm, moving, broken, *after]), shots)
+    first, second = rows_of_kills(Latencies([*calm, moving, broken, *after]), (CALM, MOVING), shots)
     assert (first["strategy"], second["strategy"]) == (CALM, MOVING)
     assert second["calm_p99_s"] == pytest.approx(0.6)
     assert (second["worst_s"], second["recovered_s"]) == (pytest.approx(3.0), pytest.approx(1.8))

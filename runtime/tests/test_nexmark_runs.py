@@ -189,7 +189,8 @@ def test_the_page_equals_the_results() -> None:
 
 def test_speeds_are_compared_over_the_same_events() -> None:
     """A ratio is of events by seconds of all measured batches; each kind of query has its own target."""
-    half, one = speed.Measured(1000, (0.5, 0.5)), speed.Measured(1000, (1.0, 1.5, 0.5))
+    before, after = speed.Measured(1000, (0.25, 0.75)), speed.Measured(1000, (0.5, 0.5))
+    half, one = before.joined(after), speed.Measured(1000, (1.0, 1.5, 0.5))
     rows = [speed.row_of("q5", one, half), speed.row_of("q4", one, half)]
     assert [(row["spark"], row["binshift"], row["ratio"]) for row in rows] == [(1000.0, 2000.0, 2.0)] * 2
     verdicts = targets.verdicts(rows, speed.TARGETS, speed.named)

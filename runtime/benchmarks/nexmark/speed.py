@@ -40,7 +40,7 @@ TARGETS = (
 
 @dataclass(frozen=True)
 class Measured:
-    """The measured batches of one run.
+    """The measured batches of a run, or of two.
 
     Attributes:
         events: of a batch.
@@ -54,6 +54,10 @@ class Measured:
     def rate(self) -> float:
         """Events per second."""
         return self.events * len(self.seconds) / sum(self.seconds)
+
+    def joined(self, other: Measured) -> Measured:
+        """The batches of both runs."""
+        return Measured(self.events, self.seconds + other.seconds)
 
     @property
     def median(self) -> float:
@@ -79,16 +83,13 @@ def named(row: Row) -> str:
 
 
 def _each(queries: Any, running: Bench, inputs: Inputs, options: Namespace) -> Iterator[Row]:
-    for number, query in enumerate(queries):
-        systems: list[tuple[str, dict[str, Any]]] = [
-            ("spark", {}),
-            ("binshift", {"bins": options.bins, "workers": WORKERS}),
-        ]
-        found = {
-            name: _measured(query, name, running, inputs, settings)
-            for name, settings in (systems if number % 2 == 0 else reversed(systems))
-        }
-        row = row_of(query.name, found["spark"], found["binshift"])
+    settings = {"bins": options.bins, "workers": WORKERS}
+    for query in queries:
+        # A run of binshift lasts a few seconds, and one of Spark a minute, in which the machine's speed changes.
+        before = _measured(query, "before", running, inputs, settings)
+        spark = _measured(query, "spark", running, inputs, {})
+        after = _measured(query, "after", running, inputs, settings)
+        row = row_of(query.name, spark, before.joined(after))
         print(f"{query.name}: {row['binshift']:,.0f} events/s, Spark {row['spark']:,.0f}", flush=True)
         if not options.no_save:
             save("nexmark_speed", [row], CASE, elsewhere=WATCH.cores())
@@ -112,8 +113,8 @@ def row_of(query: str, spark: Measured, binshift: Measured) -> Row:
     }
 
 
-def _measured(query: Query, system: str, running: Bench, inputs: Inputs, settings: dict[str, Any]) -> Measured:
-    checkpoint = f"{running.directory}/{query.name}-{system}"
+def _measured(query: Query, name: str, running: Bench, inputs: Inputs, settings: dict[str, Any]) -> Measured:
+    checkpoint = f"{running.directory}/{query.name}-{name}"
     made = writer(query.build(inputs.stream(running.spark.newSession())), query, checkpoint, **settings)
     started = made.format("noop").start()
     try:

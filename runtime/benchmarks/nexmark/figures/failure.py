@@ -1,4 +1,7 @@
-"""`failure`: an executor is killed while bins move, and in calm times; what records notice. That results stay right is `correct`'s."""
+"""`failure`: an executor is killed: while bins move, in calm times, and with standby copies of its bins; what records notice.
+
+That results stay right is `correct`'s.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from latency import Latencies, latencies_of
-from measuring import Bench, await_batch
+from measuring import Bench, await_batch, is_whole
 from targets import Row
 
 from nexmark.figures import pictures, prose
@@ -26,7 +29,10 @@ from nexmark.kills import VICTIM
 from nexmark.moves import moved_in
 
 CALM, MOVING = "killed in calm times", "killed while bins move"
-SYSTEMS = (CALM, MOVING)
+STANDBY = "killed in calm times, with standby copies"
+FILLED = ((0, (CALM, MOVING)), (1, (STANDBY,)))
+"""The standby copies of each bin, and what is measured with them: the query is filled for each."""
+SYSTEMS = [system for _, systems in FILLED for system in systems]
 POLL_SECONDS = 0.02
 
 
@@ -44,25 +50,26 @@ def count(options: Namespace, pace: Pace) -> int:
 
 
 def run(running: Bench, options: Namespace, pace: Pace) -> Rows:
-    """Each query; both kinds of kill in turn, over the same state."""
+    """Each query without and with standby copies; kinds of kill in turn, over the same state."""
     running.spark.sparkContext.setLogLevel("OFF")  # Spark reports the lost executor in many lines
     for query in options.queries:
         load = LOADS[query].chosen(options)
-        with filled(running, query, load, options.bins, pace) as started:
-            shots = []
-            for number in range(pace.rounds):
-                for system in SYSTEMS if number % 2 == 0 else reversed(SYSTEMS):
-                    shots.append(killed(running, started, system, options.after_seconds, pace))
-                    pace.done()
-            found = latencies_of(started.recentProgress, load.prefill, load.rate)
-            yield from ({"query": query, **row} for row in rows_of(found, shots))
+        for standbys, systems in FILLED:
+            with filled(running, query, load, options.bins, pace, standbys=standbys) as started:
+                shots = []
+                for number in range(pace.rounds):
+                    for system in systems if number % 2 == 0 else reversed(systems):
+                        shots.append(killed(running, started, system, options.after_seconds, pace))
+                        pace.done()
+                found = latencies_of(started.recentProgress, load.prefill, load.rate)
+                yield from ({"query": query, **row} for row in rows_of(found, systems, shots))
 
 
-def rows_of(found: Latencies, shots: Sequence[tuple[Shot, Shot]]) -> Rows:
-    """The figures of both kinds of kill, from calm times and the kills after them."""
+def rows_of(found: Latencies, systems: Sequence[str], shots: Sequence[tuple[Shot, Shot]]) -> Rows:
+    """The figures of these kinds of kill, from calm times and the kills after them."""
     before = [each for each, _ in shots]
     latest = max(calm(found, before), default=math.inf)
-    for system in SYSTEMS:
+    for system in systems:
         own = [kill for _, kill in shots if kill.way == system]
         took = [recovered(found, latest, kill.began) for kill in own]
         recovery = {"recovered_s": sorted(took)[len(took) // 2], "recovered_worst_s": max(took)}
@@ -93,8 +100,8 @@ def killed(running: Bench, started: Any, system: str, after_seconds: float, pace
 
 
 def _whole(started: Any) -> None:
-    """Wait until every migration has ended and all workers own bins."""
-    _await(lambda: all(each.ended for each in started.migrations) and len(started.workers) == WORKERS)
+    """Wait until every migration has ended, all workers own bins, and every standby copy exists."""
+    _await(lambda: all(each.ended for each in started.migrations) and is_whole(started, WORKERS))
 
 
 def _await(wanted: Any) -> None:
@@ -109,24 +116,25 @@ def sentence(rows: Sequence[Row]) -> str:
     """How long records are late."""
     late = {name: prose.between(prose.of(rows, "recovered_s", prose.way(name)), " s") for name in SYSTEMS}
     return (
-        f"Records are as early again as before {late[CALM]} after a kill in calm times, and {late[MOVING]} after one while bins move (median). "
-        "The move then continues to its end."
+        f"Records are as early again as before {late[CALM]} after a kill in calm times, {late[MOVING]} after one while bins move, "
+        f"and {late[STANDBY]} after one in calm times with standby copies (median). A move continues to its end."
     )
 
 
 FAILURE = Experiment(
     name="failure",
-    title="Failure during a move",
+    title="Failures",
     paper="Rhino, failures; not in Megaphone, which leaves failures to its host",
     finding=(
         "Rhino uses its handover for failures too: a replica takes over. Megaphone, and most systems after it, handle "
         "a failure while state moves not at all or in part."
     ),
     method=(
-        "An executor that owns bins is ended by SIGKILL, in calm times and after the first bins of a fluid move from two workers to four. No "
-        "standby is used: another executor starts and loads the bins from the log."
+        "An executor that owns bins is ended by SIGKILL, in calm times and after the first bins of a fluid move from two workers to four. "
+        "Without standby copies, another executor starts and loads the bins from the log; with them (`standbyReplicas: 1`), the bins flip to "
+        "their copies, as to Rhino's replicas, while the other executor starts on the same two cores."
     ),
-    minutes=6,
+    minutes=9,
     case=("query", "strategy"),
     columns=(
         *(

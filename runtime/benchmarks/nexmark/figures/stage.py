@@ -73,10 +73,11 @@ class Recorded:
 
 
 @contextmanager
-def filled(running: Bench, query: str, load: Load, bins: int, pace: Pace) -> Iterator[Any]:
-    """The query on all workers, with its state, in calm times; stopped at the end."""
+def filled(running: Bench, query: str, load: Load, bins: int, pace: Pace, *, standbys: int = 0) -> Iterator[Any]:
+    """The query on all workers, with its state and so many standby copies of each bin, in calm times; stopped at the end."""
     frame = QUERIES[query].build(load.stream(running.spark))
-    made = writer(frame, QUERIES[query], running.checkpoint(), bins=bins, workers=WORKERS)
+    settings = {"bins": bins, "workers": WORKERS, "standby_replicas": standbys}
+    made = writer(frame, QUERIES[query], running.checkpoint(), **settings)
     started = made.format("noop").start()
     try:
         await_batch(started, 1, FILL_SECONDS_MAX)
