@@ -18,7 +18,7 @@ from typing import Any
 
 from archive import save
 from latency import Latencies, latencies_of
-from measuring import Bench, await_batch, bench, is_whole
+from measuring import Bench, await_batch, await_true, bench, is_whole
 from options import WATCH, parsed, parser
 from pyspark.sql import functions as F
 from rich.progress import track
@@ -102,11 +102,7 @@ def _kills(running: Bench, query: Any, args: Namespace) -> Iterator[tuple[float,
 
 
 def _until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + READY_SECONDS_MAX
-    while not holds():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"the query is not whole again after {READY_SECONDS_MAX:.0f} s")
-        time.sleep(POLL_SECONDS)
+    await_true(holds, READY_SECONDS_MAX, POLL_SECONDS)
 
 
 def one_kill(found: Latencies, calm_from: float, began: float, _: float, until: float) -> dict[str, float]:

@@ -170,6 +170,15 @@ def await_batch(query: Any, batch: int, seconds: float = START_SECONDS_MAX) -> N
         time.sleep(POLL_SECONDS)
 
 
+def await_true(holds: Callable[[], bool], seconds: float, poll_seconds: float) -> None:
+    """Wait until something holds of a query."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"the query is not whole again after {seconds:.0f} s")
+        time.sleep(poll_seconds)
+
+
 def is_whole(query: Any, workers: int) -> bool:
     """Whether each of so many workers has an executor and bins, nothing moves, and every standby copy exists."""
     flow = query.dataflow

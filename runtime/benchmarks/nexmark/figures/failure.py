@@ -11,12 +11,12 @@ import os
 import signal
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from latency import Latencies, latencies_of
-from measuring import Bench, await_batch, is_whole
+from measuring import Bench, await_batch, await_true, is_whole
 from targets import Row
 
 from nexmark.figures import pictures, prose
@@ -101,15 +101,11 @@ def killed(running: Bench, started: Any, system: str, after_seconds: float, pace
 
 def _whole(started: Any) -> None:
     """Wait until every migration has ended, all workers own bins, and every standby copy exists."""
-    _await(lambda: all(each.ended for each in started.migrations) and is_whole(started, WORKERS))
+    _await(lambda: is_whole(started, WORKERS))
 
 
-def _await(wanted: Any) -> None:
-    deadline = time.monotonic() + MOVE_SECONDS_MAX
-    while not wanted():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"the query is not whole again after {MOVE_SECONDS_MAX:.0f} s")
-        time.sleep(POLL_SECONDS)
+def _await(holds: Callable[[], bool]) -> None:
+    await_true(holds, MOVE_SECONDS_MAX, POLL_SECONDS)
 
 
 def sentence(rows: Sequence[Row]) -> str:

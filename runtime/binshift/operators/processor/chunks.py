@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, pairwise
+from itertools import chain, compress, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -45,9 +45,10 @@ class Elements:
         """Some that follow each other."""
         return Elements(self.tuples[start:stop], self.ends_ms[start:stop])
 
-    def alive(self, time_ms: int) -> Iterator[Tuple]:
-        """The values of all elements that end after this time."""
-        return (values for values, ends in zip(self.tuples, self.ends_ms, strict=True) if ends > time_ms)
+    def alive(self, time_ms: int) -> Elements:
+        """All that end after this time."""
+        alive = [ends > time_ms for ends in self.ends_ms]
+        return Elements(list(compress(self.tuples, alive)), list(compress(self.ends_ms, alive)))
 
 
 class Header(NamedTuple):

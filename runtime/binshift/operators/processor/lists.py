@@ -72,8 +72,8 @@ class Lists:
         change = self._changed.get(at)
         if change is None:
             return self._elements(at, now)
-        added = Elements(self.convert(change.elements.tuples), change.elements.ends_ms).alive(now)
-        return added if change.replaces else chain(self._elements(at, now), added)
+        added = self.convert(change.elements.alive(now).tuples)
+        return iter(added) if change.replaces else chain(self._elements(at, now), added)
 
     def exists(self) -> bool:
         """Whether there is an element."""
@@ -99,9 +99,9 @@ class Lists:
     def end_elements(self) -> None:
         """Delete the elements that have outlived their time to live, in the lists of the whole group."""
         for at in range(len(self._group)):
-            stored = self._whole(at)
-            alive = [place for place, ends in enumerate(stored.ends_ms) if ends > self._turn.time_ms]
-            kept = Elements([stored.tuples[place] for place in alive], [stored.ends_ms[place] for place in alive])
+            kept = Elements()
+            for part in self._parts(at):
+                kept.extend(part.alive(self._turn.time_ms))
             self._changed[at] = _Change(True, kept)
 
     def flush(self) -> None:
@@ -126,13 +126,7 @@ class Lists:
 
     def _elements(self, at: int, now: int) -> Iterator[Tuple]:
         """The stored elements of a key that end after this time."""
-        return chain.from_iterable(part.alive(now) for part in self._parts(at))
-
-    def _whole(self, at: int) -> Elements:
-        found = Elements()
-        for part in self._parts(at):
-            found.extend(part)
-        return found
+        return chain.from_iterable(part.alive(now).tuples for part in self._parts(at))
 
     def _parts(self, at: int) -> Iterator[Elements]:
         """The stored elements of a key."""

@@ -28,10 +28,8 @@ from pyspark.sql.types import (
 from binshift.spark.tasks.processor_types import Tuple, taken
 from binshift.spark.tasks.state_values import WHOLE_NUMBER_BITS, Convert
 
-_PLAIN = (LongType, IntegerType, ShortType, ByteType, StringType, CharType, VarcharType, DoubleType, BooleanType)
-"""Types to which `_IMMUTABLE` values are converted without errors, and with the same result if they are already."""
-
 _IMMUTABLE = frozenset({int, float, str, bool, None.__class__})
+"""Values that can wait for their conversion."""
 
 
 class Stored:
@@ -53,7 +51,7 @@ class Stored:
             take if to is None else partial(_both, to, take) for to, take in zip(inner, converts, strict=True)
         ]
         self._stay = [_staying(field.dataType) for field in schema]
-        self._waits = all(isinstance(field.dataType, _PLAIN) for field in schema)
+        self._waits = None not in self._stay
 
     def __call__(self, values: Any) -> Tuple:
         """One row.
@@ -84,7 +82,7 @@ class Stored:
         if not self._waits:
             return list(rows)
         columns = list(zip(*rows, strict=True))
-        stays = [stay(column) for stay, column in zip(self._stay, columns, strict=False)]
+        stays = [stay is not None and stay(column) for stay, column in zip(self._stay, columns, strict=False)]
         if all(stays):
             return list(rows)
         parts = zip(stays, self._steps, columns, strict=True)
@@ -95,8 +93,11 @@ def _both(inner: Convert, take: Convert, value: Any) -> Any:
     return take(inner(_normalize_state_value(value)))
 
 
-def _staying(kind: DataType) -> Callable[[Tuple], bool]:
-    """Whether the JVM takes all of these values as they are; False if that is not certain."""
+def _staying(kind: DataType) -> Callable[[Tuple], bool] | None:
+    """Whether the JVM takes all of these values as they are; False if that is not certain.
+
+    None for a type to which a value of `_IMMUTABLE` may be converted with an error, or with another result if it is already.
+    """
     match kind:
         case LongType() | IntegerType() | ShortType() | ByteType():
             high = (1 << (WHOLE_NUMBER_BITS[kind.__class__] - 1)) - 1
@@ -108,4 +109,4 @@ def _staying(kind: DataType) -> Callable[[Tuple], bool]:
         case BooleanType():
             return lambda values: {bool, None.__class__}.issuperset(map(type, values))
         case _:
-            return lambda values: False
+            return None
