@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 import pytest
+from log_worlds import DictStorage
 
+from binshift import entries
 from binshift.engine.background_scheduler import BackgroundScheduler
 from binshift.engine.copies import Copies
 from binshift.engine.pacer import Pacer
@@ -14,9 +17,14 @@ from binshift.engine.worker_backoff import WorkerBackoff
 from binshift.log.index.bringup import BringUp
 from binshift.migration import Copy
 from binshift.migration.events import StepNumber
-from binshift.model import BinSet, Epoch, Term, Worker
+from binshift.model import BinSet, Epoch, Fence, Stamp, Term, Worker
 from binshift.pacing import Pace
 from binshift.routing import Route
+from binshift.store.bins.binstore import BinStore
+from binshift.store.engine.contract import StoreLimits
+from binshift.store.engine.memory_store import MemoryStore
+from binshift.worker.background_task import Budget, run_round
+from binshift.worker.messages import BackgroundSpec
 from simulator.clock import ManualClock
 
 LAST, ROUTE = Epoch(4), Route.initial(8, map(Worker, range(2)))
@@ -33,14 +41,17 @@ class Recorded:
         """Bins without any rows."""
         return BringUp(operator, to, bins, bins, ((Epoch(-1), bins),), (), ())
 
-    def slice(self, *_: object) -> BinSet:
-        """Nothing is due."""
-        return BinSet()
+    def __init__(self, due: BinSet) -> None:
+        self.due = due
+
+    def slice(self, index: object, operator: str, worker: Worker) -> BinSet:
+        """The snapshots that are due."""
+        return self.due & ROUTE.bins_of(worker)
 
 
-def duties(copies: Copies) -> dict[int, list[float]]:
+def duties(copies: Copies, snapshots_of: BinSet | None = None) -> dict[int, list[float]]:
     """Of the orders of each worker."""
-    clock, world = ManualClock(), Recorded()
+    clock, world = ManualClock(), Recorded(snapshots_of or BinSet())
     index: Any = world
     snapshots: Any = world
     scheduler = BackgroundScheduler(OPERATORS, Term(1), Standbys(copies, 0, clock), snapshots, WorkerBackoff(clock))
@@ -81,10 +92,39 @@ def test_drops_share_it() -> None:
     assert duties(copies) == {0: pytest.approx([DUTY / 3] * 3)}
 
 
+def test_snapshots_share_it() -> None:
+    """In calm times, nothing else is done."""
+    assert duties(known(), ROUTE.bins_of(Worker(1))) == {1: pytest.approx([DUTY / 3] * 3)}
+
+
+def test_a_snapshot_rests_after_each_bin() -> None:
+    """It takes its share of a core, like copies."""
+    fence, bins = Fence(Term(1), Epoch(0), 0), BinSet(range(8))
+    store = BinStore(MemoryStore(), 16, StoreLimits())
+    rows = [entries.make([bin], [b"k"], [b"v"]) for bin in bins]
+    stamp = Stamp(fence.epoch, "a")
+    store.commit_epoch(fence, expect=store.status().stamp, stamp=stamp, owned=bins, changes=rows, undo=False)
+    cpu, rests = count(), list[float]()
+    budget = Budget(0.0, 0.25, clock=lambda: 0.0, cpu=lambda: next(cpu) / 10, sleep=rests.append)
+    spec = BackgroundSpec(fence, "a", Worker(0), snapshot=bins, snapshot_attempt="1.s1")
+    report = run_round(spec, store, DictStorage(), budget)
+    assert report.snapshot is not None
+    assert report.snapshot.bins == bins
+    assert rests == pytest.approx([0.4] * len(bins))
+
+
 def test_a_migration_begins_as_slowly_as_the_first() -> None:
     """What was fast enough for the migration before was measured at its load; what was too fast for it is not tried again."""
     pacer = Pacer(None, Pace(DUTY, 64))
     pacer.pace = Pace(0.9, 16, 1)
-    assert pacer.restart(DUTY) == pacer.pace == Pace(DUTY, 16, 1)
+    assert pacer.restart() == pacer.pace == Pace(DUTY, 16, 1)
     pacer.pace = Pace(0.05, 16, 1)
-    assert pacer.restart(DUTY) == pacer.pace == Pace(0.05, 16, 1)
+    assert pacer.restart() == pacer.pace == Pace(0.05, 16, 1)
+
+
+def test_calm_times_are_as_slow() -> None:
+    """Snapshots, and drops of what a migration has moved away, have time."""
+    pacer = Pacer(None, Pace(DUTY, 64))
+    pacer.pace = Pace(0.9, 64)
+    pacer.epoch(0.1, moving=False, flipped_bins=0)
+    assert pacer.pace.duty == DUTY

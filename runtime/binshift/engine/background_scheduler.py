@@ -72,7 +72,7 @@ class BackgroundScheduler:
         self._ordered_drops = dict(self._copies.drops)
         there = set(alive) - self._backoff.resting()
         specs = [self._spec(index, route, o, w) for o in self._operators for w in sorted(there)]
-        paced = Counter(spec.worker for spec in specs if spec.copies or spec.drop)
+        paced = Counter(spec.worker for spec in specs if spec.copies or spec.drop or spec.snapshot)
         return [
             replace(spec, duty=duty / max(1, paced[spec.worker]))
             for spec in specs

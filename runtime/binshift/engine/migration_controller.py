@@ -148,7 +148,7 @@ class MigrationController:
         cold = frozenset() if request.only_leaving else getting - self._warm
         plan = MigrationPlan(schedule, cold, options.pre_copy, sizes)
         self._copied = CopyRate()
-        limits = self.pacer.restart(self.policy.duty).limits(self.policy.limits)
+        limits = self.pacer.restart().limits(self.policy.limits)
         migration.begin(begin(plan, limits, index.last, self._kept))
         self._kept = ()
         self._advance(Started())

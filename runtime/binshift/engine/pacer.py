@@ -27,7 +27,7 @@ class Pacer:
 
     Attributes:
         aim_seconds: the record latency to stay below, if the user has named one; see `Settings.latency_target_seconds`.
-        pace: what holds now.
+        pace: what holds now; at first with the largest duty of a migration that begins, and of calm times.
         limits: the range of each knob.
     """
 
@@ -39,10 +39,14 @@ class Pacer:
     _copying: list[float] = field(default_factory=list)
     _flipping: list[float] = field(default_factory=list)
     _flipped_bins: int = 0
+    _first_duty: float = field(init=False)
 
-    def restart(self, duty: float) -> Pace:
-        """The pace of a migration that begins, with at most this duty: the load can be another one than before."""
-        self.pace = replace(self.pace, duty=min(self.pace.duty, duty))
+    def __post_init__(self) -> None:
+        self._first_duty = self.pace.duty
+
+    def restart(self) -> Pace:
+        """The pace of a migration that begins, or ended: the load can be another one than before."""
+        self.pace = replace(self.pace, duty=min(self.pace.duty, self._first_duty))
         return self.pace
 
     @property
@@ -76,6 +80,7 @@ class Pacer:
         if not moving and not flipped_bins:
             self._calm.append(seconds)
             self._copying, self._flipping, self._flipped_bins = [], [], 0
+            self.restart()
             return False
         (self._flipping if flipped_bins else self._copying).append(seconds)
         self._flipped_bins = max(self._flipped_bins, flipped_bins)

@@ -11,7 +11,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from binshift import failpoints
 from binshift.entries import Entries, size_bytes
@@ -38,6 +38,9 @@ ROUND_LIMITS = Limits(
     bytes_per_transaction=1 << 20,
 )
 """Small transactions: an epoch must never wait long for the write lock. Small groups: a round ends soon after its budget."""
+
+SNAPSHOT_REST_SECONDS_MAX = 2.0
+"""A snapshot rests for so long; it reads in one transaction, and the store cannot use again what was freed since it began."""
 
 Sleep = Callable[[float], None]
 
@@ -110,7 +113,9 @@ def run_round(
     except BinshiftError as error:  # this worker's trouble is not that of the others
         failed = f"{type(error).__name__}: {error}"
         damaged = error.file if isinstance(error, LogDamaged) else None
-    snapshot = _snapshot(spec, store, storage) if spec.snapshot and not failed else None
+    seconds = budget.clock() - budget._started
+    rest = replace(budget, seconds=SNAPSHOT_REST_SECONDS_MAX)
+    snapshot = _snapshot(spec, store, storage, rest) if spec.snapshot and not failed else None
     status = store.status()
     return BackgroundReport(
         operator=spec.operator,
@@ -121,7 +126,7 @@ def run_round(
         snapshot=snapshot,
         failed=failed,
         damaged=damaged,
-        seconds=budget.clock() - budget._started,
+        seconds=seconds,
     )
 
 
@@ -147,8 +152,8 @@ def _forget(store: BinStore, fence: Fence) -> None:
         store.reset(fence)
 
 
-def _snapshot(spec: BackgroundSpec, store: BinStore, storage: Storage) -> SnapshotRef | None:
-    """Write the owned among the wanted bins, as of the stamp read in the same transaction."""
+def _snapshot(spec: BackgroundSpec, store: BinStore, storage: Storage, rest: Budget) -> SnapshotRef | None:
+    """Write the owned among the wanted bins, as of the stamp read in the same transaction; it rests after each bin."""
     with store.reader() as reader:
         bins = spec.snapshot & reader.status.owned
         stamp = reader.status.stamp
@@ -158,16 +163,19 @@ def _snapshot(spec: BackgroundSpec, store: BinStore, storage: Storage) -> Snapsh
         name = snapshot_name(stamp.epoch, spec.operator, spec.worker, spec.snapshot_attempt, 0)
         rows: dict[int, int] = {}
         size: dict[int, int] = {}
-        file = write_file(storage, name, _counted(reader, bins, rows, size))
+        file = write_file(storage, name, _counted(reader, bins, rows, size, rest))
     failpoints.reached("snapshot.after")
     return SnapshotRef.of(spec.operator, spec.worker, stamp, bins, file, pack([*rows.values()], [*size.values()]))
 
 
-def _counted(reader: Reader, bins: BinSet, rows: dict[int, int], size: dict[int, int]) -> Iterator[Entries]:
+def _counted(
+    reader: Reader, bins: BinSet, rows: dict[int, int], size: dict[int, int], rest: Callable[[], object]
+) -> Iterator[Entries]:
     """All rows of ``bins``; how many, and their bytes, are noted for each bin that has any, in the bins' order."""
     for b in bins:
         for part in reader.scan(b):
             if part.num_rows:
                 rows[b] = rows.get(b, 0) + part.num_rows
                 size[b] = size.get(b, 0) + size_bytes(part)
+                rest()
             yield part
