@@ -15,7 +15,7 @@ from binshift.engine.epoch_plan import EpochPlan
 from binshift.engine.ports import Executor, Placement
 from binshift.errors import BinshiftError, EpochFailed, InvalidSettings
 from binshift.model import Epoch, Worker
-from binshift.worker.background_task import Budget
+from binshift.worker.background_task import Budget, Duty
 from binshift.worker.messages import BackgroundReport, BackgroundSpec, EpochSpec, Summary
 from simulator.clock import ManualClock
 from simulator.faults import Killed, Process
@@ -169,7 +169,7 @@ class SimulatedJobs:
         pieces = self._world.rng.randint(1, self._world.tuning.budget_pieces)
         clock = ManualClock(tick_seconds=1.0)
         # A budget that is checked once before an order and once before its first piece must still allow that piece.
-        budget = Budget(float((pieces + 2) * LOOKS_PER_PIECE), 1.0, clock, lambda: 0.0, clock.sleep)
+        budget = Budget(float((pieces + 2) * LOOKS_PER_PIECE), Duty(1.0), clock, lambda: 0.0, clock.sleep)
         try:
             return machine.background(spec, budget)
         except BinshiftError as error:

@@ -12,7 +12,7 @@ from binshift.model import Bin, BinSet, Epoch, Fence, Stamp, Term, Worker
 from binshift.store.bins.binstore import BinStore
 from binshift.store.engine.contract import StoreLimits
 from binshift.store.engine.memory_store import MemoryStore
-from binshift.worker.background_task import Budget, run_round
+from binshift.worker.background_task import Budget, Duty, run_round
 from binshift.worker.messages import BackgroundReport, BackgroundSpec
 
 FENCE = Fence(Term(1), Epoch(4), 0)
@@ -34,7 +34,7 @@ def store_with_copies() -> tuple[MemoryStore, BinStore]:
 def budget(checks: int) -> Budget:
     """A budget that is used up after this many checks."""
     ticks = count()
-    return Budget(float(checks), 1.0, clock=lambda: next(ticks) / 3, cpu=lambda: 0.0, sleep=lambda _: None)
+    return Budget(float(checks), Duty(1.0), clock=lambda: next(ticks) / 3, cpu=lambda: 0.0, sleep=lambda _: None)
 
 
 def order(drop: BinSet) -> BackgroundSpec:

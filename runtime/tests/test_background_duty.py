@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import count
+from itertools import count, product
 from typing import Any
 
 import pytest
@@ -23,7 +23,7 @@ from binshift.routing import Route
 from binshift.store.bins.binstore import BinStore
 from binshift.store.engine.contract import StoreLimits
 from binshift.store.engine.memory_store import MemoryStore
-from binshift.worker.background_task import Budget, run_round
+from binshift.worker.background_task import Budget, Duty, run_round
 from binshift.worker.messages import BackgroundSpec
 from simulator.clock import ManualClock
 
@@ -49,16 +49,13 @@ class Recorded:
         return self.due & ROUTE.bins_of(worker)
 
 
-def duties(copies: Copies, snapshots_of: BinSet | None = None) -> dict[int, list[float]]:
-    """Of the orders of each worker."""
+def orders(copies: Copies, snapshots_of: BinSet | None = None) -> list[BackgroundSpec]:
+    """Of all workers."""
     clock, world = ManualClock(), Recorded(snapshots_of or BinSet())
     index: Any = world
     snapshots: Any = world
     scheduler = BackgroundScheduler(OPERATORS, Term(1), Standbys(copies, 0, clock), snapshots, WorkerBackoff(clock))
-    found: dict[int, list[float]] = {}
-    for spec in scheduler.specs(index, ROUTE, ROUTE.workers, DUTY, moving=True):
-        found.setdefault(spec.worker, []).append(spec.duty)
-    return found
+    return scheduler.specs(index, ROUTE, ROUTE.workers, DUTY, moving=True)
 
 
 def known() -> Copies:
@@ -68,33 +65,41 @@ def known() -> Copies:
     return copies
 
 
-def test_copies_of_several_operators_share_it() -> None:
-    """Their threads run at the same time."""
+def test_orders_have_the_share_of_the_worker() -> None:
+    """For copies, drops and snapshots alike."""
     copies = known()
     copies.order(Copy(StepNumber(0), Worker(1), ROUTE.bins_of(Worker(0)), 0))
-    assert duties(copies) == {1: pytest.approx([DUTY / 3] * 3)}
-
-
-def test_an_operator_alone_has_all_of_it() -> None:
-    """Others have made their copies."""
-    copies = known()
-    bins = ROUTE.bins_of(Worker(0))
-    copies.order(Copy(StepNumber(0), Worker(1), bins, 0))
-    for operator in OPERATORS[1:]:
-        copies.held[operator, Worker(1)] = dict.fromkeys(bins.array.tolist(), LAST)
-    assert duties(copies) == {1: [DUTY]}
-
-
-def test_drops_share_it() -> None:
-    """They are paced, too."""
-    copies = known()
     copies.drop(Worker(0), BinSet([1]))
-    assert duties(copies) == {0: pytest.approx([DUTY / 3] * 3)}
+    found = orders(copies, BinSet([2]))
+    assert {(spec.worker, spec.operator) for spec in found} == set(product(range(2), OPERATORS))
+    assert {spec.duty for spec in found} == {DUTY}
 
 
-def test_snapshots_share_it() -> None:
-    """In calm times, nothing else is done."""
-    assert duties(known(), ROUTE.bins_of(Worker(1))) == {1: pytest.approx([DUTY / 3] * 3)}
+def worked(threads: int, pieces: int) -> float:
+    """How long so many threads take for so many pieces each, of 10 ms of processor time, with a fifth of a core for all."""
+    duty = Duty(0.2)
+    resumed = [0.0] * threads
+    for _, thread in product(range(pieces), range(threads)):
+        ended = resumed[thread] + 0.01
+        resumed[thread] = ended + max(0.0, duty.rest(resumed[thread], ended, 0.01))
+    return max(resumed)
+
+
+def test_threads_share_it() -> None:
+    """Each of three works for a third of it."""
+    assert worked(threads=3, pieces=10) == pytest.approx(30 * 0.05)
+
+
+def test_a_thread_alone_has_all_of_it() -> None:
+    """Other operators have nothing to copy, or have ended."""
+    assert worked(threads=1, pieces=10) == pytest.approx(10 * 0.05)
+
+
+def test_waiting_is_rest() -> None:
+    """Of a piece that waited for a disk, but it is not saved for later pieces."""
+    duty = Duty(0.2)
+    assert duty.rest(0.0, 1.0, 0.01) < 0
+    assert duty.rest(1.0, 1.01, 0.01) == pytest.approx(0.04)
 
 
 def test_a_snapshot_rests_after_each_bin() -> None:
@@ -104,13 +109,13 @@ def test_a_snapshot_rests_after_each_bin() -> None:
     rows = [entries.make([bin], [b"k"], [b"v"]) for bin in bins]
     stamp = Stamp(fence.epoch, "a")
     store.commit_epoch(fence, expect=store.status().stamp, stamp=stamp, owned=bins, changes=rows, undo=False)
-    cpu, rests = count(), list[float]()
-    budget = Budget(0.0, 0.25, clock=lambda: 0.0, cpu=lambda: next(cpu) / 10, sleep=rests.append)
+    clock, cpu = ManualClock(), count()
+    budget = Budget(0.0, Duty(0.25), clock, lambda: next(cpu) / 200, clock.sleep)
     spec = BackgroundSpec(fence, "a", Worker(0), snapshot=bins, snapshot_attempt="1.s1")
     report = run_round(spec, store, DictStorage(), budget)
     assert report.snapshot is not None
     assert report.snapshot.bins == bins
-    assert rests == pytest.approx([0.4] * len(bins))
+    assert clock() == pytest.approx(0.02 * len(bins))
 
 
 def test_a_migration_begins_as_slowly_as_the_first() -> None:

@@ -7,7 +7,6 @@ done twice needs no memory of itself.
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
@@ -71,15 +70,14 @@ class BackgroundScheduler:
         self._standbys.follow(route, moving=moving)
         self._ordered_drops = dict(self._copies.drops)
         there = set(alive) - self._backoff.resting()
-        specs = [self._spec(index, route, o, w) for o in self._operators for w in sorted(there)]
-        paced = Counter(spec.worker for spec in specs if spec.copies or spec.drop or spec.snapshot)
+        specs = [self._spec(index, route, o, w, duty) for o in self._operators for w in sorted(there)]
         return [
-            replace(spec, duty=duty / max(1, paced[spec.worker]))
+            spec
             for spec in specs
             if spec.copies or spec.drop or spec.snapshot or not self._copies.known(spec.operator, spec.worker)
         ]
 
-    def _spec(self, index: Index, route: Route, operator: str, worker: Worker) -> BackgroundSpec:
+    def _spec(self, index: Index, route: Route, operator: str, worker: Worker, duty: float) -> BackgroundSpec:
         wanted = self._copies.wanted(worker) - route.bins_of(worker)
         late, new = self._standbys.due(operator, worker, index.last)
         # A round ends when its time is over: copies are advanced before others are made, or they would be too old by then.
@@ -94,6 +92,7 @@ class BackgroundScheduler:
             snapshot=self._snapshots.slice(index, operator, worker),
             snapshot_attempt=f"{self._term}.s{next(self._numbers)}",
             budget_seconds=round_seconds(copies),
+            duty=duty,
             idle=not route.bins_of(worker),
         )
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -39,27 +41,50 @@ ROUND_LIMITS = Limits(
 )
 """Small transactions: an epoch must never wait long for the write lock. Small groups: a round ends soon after its budget."""
 
-SNAPSHOT_REST_SECONDS_MAX = 2.0
-"""A snapshot rests for so long; it reads in one transaction, and the store cannot use again what was freed since it began."""
+DUTY_MIN = 0.01
+"""Of a core: no order makes background work stop."""
+
+SNAPSHOT_REST_SECONDS_MAX = 0.5
+"""A snapshot rests for so long: a migration may wait for the end of its round."""
 
 Sleep = Callable[[float], None]
 
 
+class Duty:
+    """A share of a core for threads that work at the same time; one that works alone has all of it."""
+
+    def __init__(self, share: float) -> None:
+        self._share = max(share, DUTY_MIN)
+        self._lock = threading.Lock()
+        self._used_up_until = -math.inf
+
+    def rest(self, began: float, ended: float, used: float) -> float:
+        """Seconds to rest after a piece of work, less those that it waited for a core or a disk anyway; negative if it did for long.
+
+        Args:
+            began: of the same clock for all threads.
+            ended: now.
+            used: seconds of the processor.
+        """
+        with self._lock:
+            self._used_up_until = max(self._used_up_until, began) + used / self._share
+            return self._used_up_until - ended
+
+
 @dataclass
 class Budget:
-    """Keeps a round within its time and its duty cycle.
+    """Keeps a round of one operator within its time, and its worker within its duty cycle.
 
     Attributes:
         seconds: start nothing new after this long.
-        duty: share of a core it may use; after each piece of work the round rests for the required time, less the
-            time it waited for a core or a disk anyway.
+        duty: after each piece of work the round rests.
         clock: wall time.
         cpu: processor time of this thread.
         sleep: rests.
     """
 
     seconds: float
-    duty: float
+    duty: Duty
     clock: Callable[[], float] = time.monotonic
     cpu: Callable[[], float] = time.thread_time
     sleep: Sleep = time.sleep
@@ -73,8 +98,7 @@ class Budget:
 
     def __call__(self) -> bool:
         """Rest as the duty cycle asks; whether there is time for more."""
-        now, used = self.clock(), self.cpu()
-        rest = (used - self._used) / max(self.duty, 0.01) - (now - self._resumed)
+        rest = self.duty.rest(self._resumed, self.clock(), self.cpu() - self._used)
         left = self.seconds - (self.clock() - self._started)
         if rest > 0 and left > 0:
             self.sleep(min(rest, left))
@@ -91,7 +115,7 @@ def run_round(
         Fenced: the store belongs to a newer driver.
         StoreDamaged: it will be found empty.
     """
-    budget = budget or Budget(spec.budget_seconds, spec.duty)
+    budget = budget or Budget(spec.budget_seconds, Duty(spec.duty))
     failed = damaged = None
     size = 0
     try:

@@ -162,7 +162,7 @@ class BackgroundSpec:
         snapshot: owned bins to write a snapshot of.
         snapshot_attempt: names the snapshot's file; starts with the driver's term, unique forever.
         budget_seconds: start nothing new after this long.
-        duty: share of a core to use.
+        duty: share of a core that all operators of the worker use together.
         idle: by the newest record the worker owns nothing: what its store owns is of a time before others took over.
     """
 

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 from pyspark.accumulators import Accumulator
@@ -23,7 +24,7 @@ from binshift.spark.tasks.task import (
     store_of,
     task_context,
 )
-from binshift.worker.background_task import run_round
+from binshift.worker.background_task import Budget, Duty, run_round
 from binshift.worker.messages import BackgroundReport, BackgroundSpec
 
 BACKGROUND_NICENESS = 5
@@ -53,8 +54,12 @@ class BackgroundFunction:
         for _ in batches:
             pass
         partition = pinned_partition(task_context())
+        spec = self._specs[partition]
+        duty = Duty(
+            spec.duty / sum(each.worker == spec.worker for each in self._specs)
+        )  # each has a process of its own
         with _background_threads(1) as pool:
-            report = pool.submit(reported, self._specs[partition], self._places[partition], self._environment).result()
+            report = pool.submit(reported, spec, self._places[partition], self._environment, duty).result()
         self._reports.add([report])
         freeze_gc("a round")
         return
@@ -82,8 +87,9 @@ class RoundsFunction:
             for order in channel.next_orders():
                 try:
                     specs = pickle.loads(order)  # noqa: S301 (the driver's, over Spark's RPC)
+                    duty = Duty(max(spec.duty for spec in specs))
                     with _background_threads(len(specs)) as pool:
-                        reports = list(pool.map(lambda spec: reported(spec, self.place, self.environment), specs))
+                        reports = list(pool.map(partial(self._reported, duty), specs))
                 except Exception:  # every kind goes to the driver
                     channel.failed()
                 else:
@@ -91,13 +97,16 @@ class RoundsFunction:
                 freeze_gc("a round")
         yield from batches  # none: the JVM ends them with the loop
 
+    def _reported(self, duty: Duty, spec: BackgroundSpec) -> BackgroundReport:
+        return reported(spec, self.place, self.environment, duty)
 
-def reported(spec: BackgroundSpec, place: Place, environment: Environment) -> BackgroundReport:
+
+def reported(spec: BackgroundSpec, place: Place, environment: Environment, duty: Duty) -> BackgroundReport:
     """Do one round for one operator; an error becomes a report, as the other workers and operators continue."""
     try:
         check_place(place)
         store = store_of(environment, spec.operator, spec.worker)
-        return run_round(spec, store, storage_of(environment.log))
+        return run_round(spec, store, storage_of(environment.log), Budget(spec.budget_seconds, duty))
     except Exception as error:  # any kind
         why = f"{type(error).__name__}: {error}"[:REASON_CHARACTERS_MAX]
         return BackgroundReport(spec.operator, spec.worker, None, failed=why)

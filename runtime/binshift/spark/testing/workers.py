@@ -18,7 +18,7 @@ from binshift.model import Epoch, Worker
 from binshift.operators.contract import BIN_COLUMN, Operator
 from binshift.store.bins.binstore import BinStore
 from binshift.store.engine.memory_store import MemoryStore
-from binshift.worker.background_task import Budget, run_round
+from binshift.worker.background_task import Budget, Duty, run_round
 from binshift.worker.epoch_task import EpochTask
 from binshift.worker.kept_times import KeptTimes
 from binshift.worker.messages import BackgroundReport, BackgroundSpec, EpochSpec, Summary
@@ -142,7 +142,7 @@ class InProcessJobs:
     ) -> None:
         """See `Jobs`."""
         for spec in specs:
-            budget = Budget(ROUND_SECONDS_MAX, 1.0, sleep=lambda _: None)
+            budget = Budget(ROUND_SECONDS_MAX, Duty(1.0), sleep=lambda _: None)
             report(run_round(spec, self._workers.members[spec.worker].store, self._storage, budget))
 
     def rehearse(self, on: Mapping[Worker, Executor]) -> None:
