@@ -94,7 +94,8 @@ STATE = Experiment(
         "The state before the first measurement, the events of a window and the number of bins grow alike. The rate is the same for all "
         "sizes, and so low that the stream itself adds little."
     ),
-    minutes=10,
+    rounds=4,
+    minutes=12,
     case=("query", "times", "strategy"),
     columns=(
         *(
