@@ -59,7 +59,7 @@ class Duty:
         self._used_up_until = -math.inf
 
     def rest(self, began: float, ended: float, used: float) -> float:
-        """Seconds to rest after a piece of work, less those that it waited for a core or a disk anyway; negative if it did for long.
+        """Seconds to rest after a piece of work. Its wait for a core or a disk counts as rest; negative if that took longer.
 
         Args:
             began: of the same clock for all threads.
