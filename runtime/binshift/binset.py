@@ -58,8 +58,29 @@ class BinSet:
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"BinSet is immutable: cannot set {name!r}")
 
-    def __reduce__(self) -> tuple[type[BinSet], tuple[IntArray]]:
-        return BinSet, (np.array(self.array),)
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Orders of every epoch have the bins of a worker: half of 65,536 bins are 128 KiB as an array, and 8 KiB as a bitmap.
+        dense = self.array.nbytes * 8 > self._highest
+        return (BinSet.from_bitmap, (self.bitmap(),)) if dense else (BinSet, (np.array(self.array),))
+
+    def bitmap(self) -> bytes:
+        """A bit for each bin from 0 to the highest one, in eights, the first of which is the high bit.
+
+        >>> BinSet([0, 9]).bitmap().hex(), BinSet.from_bitmap(bytes.fromhex("8040"))
+        ('8040', BinSet(0, 9))
+        """
+        present = np.zeros(self._highest + 1, dtype=np.bool_)
+        present[self.array] = True
+        return np.packbits(present).tobytes()
+
+    @classmethod
+    def from_bitmap(cls, bitmap: bytes) -> BinSet:
+        """The set again; bits beyond `BINS_MAX` are an error."""
+        return cls(np.flatnonzero(np.unpackbits(np.frombuffer(bitmap, dtype=np.uint8))))
+
+    @property
+    def _highest(self) -> int:
+        return int(self.array[-1]) if self.array.size else -1
 
     @classmethod
     def from_ranges(cls, ranges: Iterable[Sequence[int]]) -> BinSet:

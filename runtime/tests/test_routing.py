@@ -57,6 +57,21 @@ def test_values_survive_a_copy_and_a_pickle(value: object) -> None:
         assert hash(again) == hash(value)
 
 
+@given(st.sets(st.integers(0, BINS_MAX - 1), max_size=4) | st.sets(st.integers(0, 200)))
+def test_sets_of_bins_survive_a_pickle_and_a_bitmap(values: set[int]) -> None:
+    """Dense ones and sparse ones."""
+    bins = BinSet(values)
+    assert pickle.loads(pickle.dumps(bins)) == bins
+    assert BinSet.from_bitmap(bins.bitmap()) == bins
+
+
+def test_pickled_sets_of_bins_are_small() -> None:
+    """Orders of every epoch have them."""
+    some = len(pickle.dumps(BinSet()))
+    assert len(pickle.dumps(BinSet(range(0, 65_536, 2)))) < some + 65_536 // 8 + 64
+    assert len(pickle.dumps(BinSet([65_535]))) < some + 256
+
+
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
 def test_values_cannot_be_changed(value: object) -> None:
     """No attribute of a value can be set, and no array in it written to."""

@@ -175,11 +175,11 @@ def _read(blob: bytes, bins: int) -> Status | None:
     epochs = np.frombuffer(stored.copy_epochs, dtype=np.int64)
     return Status(
         stamp=_stamp(stored.stamp),
-        owned=unpack_bins(stored.owned),
-        copies=Copies(unpack_bins(stored.copies).array, epochs),
+        owned=bins_of(stored.owned),
+        copies=Copies(bins_of(stored.copies).array, epochs),
         undo_to=None if stored.undo_to is None else _stamp(stored.undo_to),
         fence=Fence(Term(stored.fence[0]), Epoch(stored.fence[1]), stored.fence[2]),
-        partial=tuple(Partial(attempt, Epoch(epoch), unpack_bins(b)) for attempt, epoch, b in stored.partial),
+        partial=tuple(Partial(attempt, Epoch(epoch), bins_of(b)) for attempt, epoch, b in stored.partial),
         driver=stored.driver,
     )
 
@@ -189,34 +189,21 @@ def save(transaction: Transaction, status: Status, bins: int) -> None:
     stored = _Stored(
         bins=bins,
         stamp=(status.stamp.epoch, status.stamp.attempt),
-        owned=pack_bins(status.owned),
-        copies=pack_bins(status.held_copies.bin_set()),
+        owned=status.owned.bitmap(),
+        copies=status.held_copies.bin_set().bitmap(),
         copy_epochs=status.held_copies.epochs.tobytes(),
         undo_to=None if status.undo_to is None else (status.undo_to.epoch, status.undo_to.attempt),
         fence=(status.fence.term, status.fence.epoch, status.fence.run),
-        partial=[(part.attempt, part.epoch, pack_bins(part.bins)) for part in status.partial],
+        partial=[(part.attempt, part.epoch, part.bins.bitmap()) for part in status.partial],
         driver=status.driver,
     )
     transaction.set_meta(STATUS, msgspec.msgpack.encode(stored))
 
 
-def pack_bins(bins: BinSet) -> bytes:
-    """A set of bins as a bitmap, as long as its highest bin needs.
-
-    >>> unpack_bins(pack_bins(BinSet([0, 9]))), len(pack_bins(BinSet([0, 9])))
-    (BinSet(0, 9), 2)
-    """
-    if not len(bins):
-        return b""
-    present = np.zeros(int(bins.array[-1]) + 1, dtype=np.bool_)
-    present[bins.array] = True
-    return np.packbits(present).tobytes()
-
-
 @functools.lru_cache(maxsize=256)  # every transaction reads the status, whose sets rarely change
-def unpack_bins(bitmap: bytes) -> BinSet:
-    """The set again."""
-    return BinSet(np.flatnonzero(np.unpackbits(np.frombuffer(bitmap, dtype=np.uint8))).astype(np.int32))
+def bins_of(bitmap: bytes) -> BinSet:
+    """The set of a `BinSet.bitmap`."""
+    return BinSet.from_bitmap(bitmap)
 
 
 def _stamp(stored: tuple[int, str]) -> Stamp:

@@ -22,7 +22,7 @@ from binshift import binary, entries
 from binshift.entries import ENTRY_SCHEMA, Entries
 from binshift.errors import StateTooLarge, StoreDamaged
 from binshift.model import BinSet, Epoch, Stamp
-from binshift.store.bins.status import pack_bins, unpack_bins
+from binshift.store.bins.status import bins_of
 from binshift.store.engine.contract import Transaction
 
 HEAD = "undo"
@@ -99,7 +99,7 @@ def write(transaction: Transaction, undo: Undo | None) -> None:
     for at in range(chunks, before.chunks if before is not None else 0):
         transaction.set_meta(_chunk(at), None)
     if undo is not None:
-        head = _Head((undo.to.epoch, undo.to.attempt), pack_bins(undo.owned), undo.base, chunks)
+        head = _Head((undo.to.epoch, undo.to.attempt), undo.owned.bitmap(), undo.base, chunks)
         transaction.set_meta(HEAD, msgspec.msgpack.encode(head))
     elif before is not None:
         transaction.set_meta(HEAD, None)
@@ -116,7 +116,7 @@ def read(transaction: Transaction) -> Undo:
         raise StoreDamaged("the store's undo record is missing")
     content = b"".join(transaction.meta(_chunk(at)) or b"" for at in range(head.chunks))
     rows = _decode(content)
-    return Undo(Stamp(Epoch(head.to[0]), head.to[1]), unpack_bins(head.owned), Epoch(head.base), rows)
+    return Undo(Stamp(Epoch(head.to[0]), head.to[1]), bins_of(head.owned), Epoch(head.base), rows)
 
 
 def _head(transaction: Transaction) -> _Head | None:
