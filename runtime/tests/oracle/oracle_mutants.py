@@ -164,8 +164,8 @@ def snapshot_of_two_moments(patch: Patch) -> None:
     """A snapshot is labelled with the state of the store's last one; its rows are the current ones (I3)."""
     take, stamps = background_task._snapshot, dict[tuple[str, Worker], Stamp]()
 
-    def mixed(spec: Any, store: BinStore, storage: Any) -> SnapshotRef | None:
-        found, of = take(spec, store, storage), (spec.operator, spec.worker)
+    def mixed(spec: Any, store: BinStore, storage: Any, rest: Any) -> SnapshotRef | None:
+        found, of = take(spec, store, storage, rest), (spec.operator, spec.worker)
         labelled, stamps[of] = stamps.get(of), store.status().stamp
         if found is None or labelled is None:
             return found
