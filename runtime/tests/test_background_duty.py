@@ -37,12 +37,12 @@ class Recorded:
 
     route, last = ROUTE, LAST
 
+    def __init__(self, due: BinSet) -> None:
+        self.due = due
+
     def sources_or_lost(self, operator: str, bins: BinSet, held: object, to: Epoch) -> BringUp:
         """Bins without any rows."""
         return BringUp(operator, to, bins, bins, ((Epoch(-1), bins),), (), ())
-
-    def __init__(self, due: BinSet) -> None:
-        self.due = due
 
     def slice(self, index: object, operator: str, worker: Worker) -> BinSet:
         """The snapshots that are due."""

@@ -55,9 +55,8 @@ class BackgroundFunction:
             pass
         partition = pinned_partition(task_context())
         spec = self._specs[partition]
-        duty = Duty(
-            spec.duty / sum(each.worker == spec.worker for each in self._specs)
-        )  # each has a process of its own
+        processes = sum(each.worker == spec.worker for each in self._specs)  # one for each operator
+        duty = Duty(spec.duty / processes)
         with _background_threads(1) as pool:
             report = pool.submit(reported, spec, self._places[partition], self._environment, duty).result()
         self._reports.add([report])
