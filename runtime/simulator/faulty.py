@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 from binshift.errors import LogDamaged, LogFileMissing, StoreBusy
@@ -150,10 +150,15 @@ class _FaultyUpload:
 
 
 class FaultyStore:
-    """A `KeyValueStore` used by one process: each write transaction is one effect, decided before it begins."""
+    """A `KeyValueStore` used by one process: each write transaction is one effect, decided before it begins.
 
-    def __init__(self, inner: KeyValueStore, faults: Faults, process: Process) -> None:
-        self._inner, self._faults, self._process = inner, faults, process
+    A writer first waits for the one that holds the lock: ``wait`` lets it end.
+    """
+
+    def __init__(
+        self, inner: KeyValueStore, faults: Faults, process: Process, wait: Callable[[], None] = lambda: None
+    ) -> None:
+        self._inner, self._faults, self._process, self._wait = inner, faults, process, wait
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:
@@ -166,17 +171,13 @@ class FaultyStore:
     @contextmanager
     def write(self, timeout_seconds: float) -> Iterator[Transaction]:
         """One effect: all of the transaction, or nothing."""
-        self._faults.effect(self._process, "store", "a transaction", lambda: None, StoreBusy)
+        self._faults.effect(self._process, "store", "a transaction", self._wait, StoreBusy)
         with self._inner.write(timeout_seconds) as transaction:
             yield transaction
 
     def size_bytes(self) -> int:
         """The size of the rows in bytes."""
         return self._inner.size_bytes()
-
-    def row_count(self) -> int:
-        """Rows of all bins."""
-        return self._inner.row_count()
 
     def close(self) -> None:
         """Nothing: the machine's disk outlives the process."""

@@ -2,17 +2,20 @@
 
 The disk outlives the executor: a new executor finds the stores as the last one left them. `wipe` replaces the machine of
 the slot.
+
+A task that answers early sends its summary first and commits its store later, as a standing task does. It keeps the store's lock; who
+wants to write to the store waits for it, and who only reads finds the state before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from binshift.engine.ports import Executor
-from binshift.errors import InvalidSettings
+from binshift.errors import BinshiftError, InvalidSettings, StoreBusy
 from binshift.log.storage.contract import Storage
 from binshift.model import Worker
 from binshift.operators.contract import Operator
@@ -37,20 +40,25 @@ class Task:
 
     Attributes:
         spec: the task's order.
-        steps: its output, batch by batch.
+        steps: its output, batch by batch; None once it has answered, and its store is not committed.
         rows: the output so far.
+        answered: whether only the commit is left.
     """
 
     spec: EpochSpec
-    steps: Generator[pa.RecordBatch]
+    steps: Generator[pa.RecordBatch | None]
     rows: list[Row] = field(default_factory=list)
+    answered: bool = False
 
     def advance(self) -> bool:
         """Advance by one step; whether there are more."""
-        batch = next(self.steps, None)
-        if batch is None:
+        try:
+            batch = next(self.steps)
+        except StopIteration:
             return False
-        self.rows += batch.to_pylist()
+        self.answered = batch is None
+        if batch is not None:
+            self.rows += batch.to_pylist()
         return True
 
 
@@ -64,6 +72,8 @@ class Machine:
         process: the current executor, or the last one.
         alive: whether an executor is running.
         emptied: the operators whose stores were lost, and were not opened by an epoch since.
+        committing: tasks that have answered, and hold the locks of their stores.
+        behind: the operators whose last commit was cut off, and that no epoch has opened since.
         summaries_lost: the operators whose next summary will not arrive.
         broken: why no background task can run there; "killed" also kills the task's process.
     """
@@ -78,6 +88,8 @@ class Machine:
         self.broken = ""
         self.unfit = ""
         self.emptied: set[str] = set()
+        self.committing: list[Task] = []
+        self.behind: set[str] = set()
         self.summaries_lost: set[str] = set()
         self._bins = bins
         self._files = files
@@ -94,15 +106,41 @@ class Machine:
 
     def restart(self) -> None:
         """End the executor, if it has not ended, and start another one."""
-        self.process.dead = True
+        self._end()
         self.executor += 1
         self.process = Process(f"executor {self.slot}.{self.executor}")
         self.alive = True
 
     def leave(self) -> None:
         """End the executor; none is started."""
-        self.process.dead = True
+        self._end()
         self.alive = False
+
+    def _end(self) -> None:
+        self.process.dead = True
+        for task in self.committing:
+            self._cut_off(task)
+        self.committing.clear()
+
+    def _cut_off(self, task: Task) -> None:
+        task.steps.close()
+        self.behind.add(task.spec.operator)
+
+    @property
+    def uncommitted(self) -> set[str]:
+        """The operators whose stores do not have the epoch that their last task has answered."""
+        return self.behind | {task.spec.operator for task in self.committing}
+
+    def commit(self) -> None:
+        """Tasks that have answered commit their stores, as far as nothing prevents it."""
+        while self.committing:
+            task = self.committing.pop(0)
+            try:
+                task.advance()
+            except Killed:
+                self._cut_off(task)  # its process is found dead by whoever needs it next
+            except BinshiftError:
+                self._cut_off(task)
 
     def wipe(self) -> None:
         """Empty the disk and end its processes."""
@@ -112,6 +150,7 @@ class Machine:
 
     def forget(self) -> None:
         """Empty the stores without a report: as after damage that a store detects itself."""
+        self.commit()
         self.emptied |= self._disk.keys()
         self._disk.clear()
 
@@ -126,7 +165,8 @@ class Machine:
         return BinStore(self.disk(operator), self._bins, self._limits)
 
     def _store(self, operator: str) -> BinStore:
-        return BinStore(FaultyStore(self.disk(operator), self._faults, self.process), self._bins, self._limits)
+        store = FaultyStore(self.disk(operator), self._faults, self.process, self.commit)
+        return BinStore(store, self._bins, self._limits)
 
     def _scratch(self) -> BinStore:
         """A store for one task, which is discarded afterwards."""
@@ -142,9 +182,13 @@ class Machine:
         batches: Iterable[pa.RecordBatch],
         attempt: str,
         report: Callable[[Summary], None],
+        *,
+        early: bool = False,
     ) -> Task:
-        """Start one task of an epoch."""
+        """Start one task of an epoch; an ``early`` one answers before it commits."""
         process = self.process
+        if early:  # one standing task has all epochs
+            self.commit()
 
         def sent(summary: Summary) -> None:
             self._faults.step(process, f"sending its summary of epoch {spec.epoch}")
@@ -153,11 +197,23 @@ class Machine:
             else:
                 report(summary)
 
+        def steps(task: EpochTask) -> Generator[pa.RecordBatch | None]:
+            if not early:
+                yield from task.run(batches, sent)
+                return
+            yield from task.process(batches)
+            with task.committing() as summary:
+                sent(summary)
+                yield None
+                what = f"committing epoch {spec.epoch}"
+                self._faults.effect(process, "store", what, lambda: None, StoreBusy)
+
         self.emptied.discard(spec.operator)
+        self.behind.discard(spec.operator)
         store = self._scratch() if spec.scratch else self._store(spec.operator)
         kept = KeptTimes() if spec.scratch else self._kept.setdefault((process.name, spec.operator), KeptTimes())
         task = EpochTask(spec, operator, store, self._storage(), attempt, kept)
-        return Task(spec, _stepped(task.run(batches, sent)))
+        return Task(spec, steps(task))
 
     def background(self, spec: BackgroundSpec, budget: Budget) -> BackgroundReport:
         """One background round."""
@@ -169,8 +225,3 @@ class Machine:
         report = run_round(spec, self._store(spec.operator), self._storage(), budget)
         self._faults.step(process, "reporting its round")
         return report
-
-
-def _stepped(steps: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch]:
-    """The same steps as a generator that can be closed."""
-    yield from steps

@@ -24,6 +24,9 @@ from simulator.machines import Task
 from simulator.stream import Batch
 from simulator.world import World
 
+STANDING, COMMITS_AT_ONCE = 0.5, 0.5
+"""Shares of the tasks that answer before they commit, and of these that commit before anything else happens."""
+
 
 @dataclass
 class EpochRun:
@@ -64,8 +67,9 @@ class EpochRun:
             self._start(running)
             while running:
                 task = self.world.rng.choice(running)
-                if not task.advance():
+                if not task.advance() or task.answered:
                     running.remove(task)
+                    self._answered(task)
                     self._end(task.spec.operator, running)
                     task = None
                     self._start(running)
@@ -73,6 +77,14 @@ class EpochRun:
             self.world.leave(each for each in running if each is not task)
             raise
         return {name: self._ended[name] for name in self.world.graph.nodes}
+
+    def _answered(self, task: Task) -> None:
+        """A task that has answered commits now, or when somebody has to wait for it."""
+        if task.answered:
+            machine = self.world.machine(self.on[task.spec.worker])
+            machine.committing.append(task)
+            if self.world.rng.random() < COMMITS_AT_ONCE:
+                machine.commit()
 
     def _end(self, name: str, running: Sequence[Task]) -> None:
         """The output of an operator is complete if none of its tasks is running."""
@@ -103,7 +115,8 @@ class EpochRun:
                 machine, pieces = world.machine(executor), self._cut(rows[spec.worker])
                 if not machine.alive or machine.registered != executor:
                     raise EpochFailed(f"the executor of worker {spec.worker} was lost")
-                tasks.append(machine.run(spec, operator, pieces, attempt, self.report))
+                early = not spec.scratch and world.rng.random() < STANDING
+                tasks.append(machine.run(spec, operator, pieces, attempt, self.report, early=early))
         return tasks
 
     def _route(self, name: str) -> Route:

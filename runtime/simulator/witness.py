@@ -202,12 +202,13 @@ class Witness:
     def _check_owners(self, epoch: Epoch) -> None:
         """Check that the workers of the newest epoch own exactly the bins of its route, in the state of its record.
 
-        The stores of a missing worker, and lost stores, do not count: they are brought up to date when they are needed.
+        The stores of a missing worker, and lost stores, do not count: they are brought up to date when they are needed. A store whose
+        commit is still under way, or was cut off, is an epoch behind.
         """
         for name in self._world.flows:
             for worker, stamp in self._stamps(name, epoch).items():
                 machine = self._world.machines[worker]
-                if not machine.alive or name in machine.emptied:
+                if not machine.alive or name in machine.emptied | machine.uncommitted:
                     continue
                 status = machine.open_unfaulted(name).status()
                 owned = BinSet([b for b, owner in enumerate(self.owners[epoch]) if owner == worker])

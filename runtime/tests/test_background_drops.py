@@ -21,14 +21,13 @@ BINS = BinSet(range(1, 13))
 ROWS = 40
 
 
-def store_with_copies() -> tuple[MemoryStore, BinStore]:
+def store_with_copies() -> BinStore:
     """A store with copies of three bins, of which one transaction deletes a few rows."""
-    kv = MemoryStore()
-    store = BinStore(kv, 16, StoreLimits(background_rows_max=64))
+    store = BinStore(MemoryStore(), 16, StoreLimits(background_rows_max=64))
     for bin in BINS:
         rows = entries.make([bin] * ROWS, [b"%05d" % at for at in range(ROWS)], [b"v"] * ROWS)
         store.install_copies(FENCE, BinSet([bin]), Epoch(4), [rows], begin=True, done=True)
-    return kv, store
+    return store
 
 
 def budget(checks: int) -> Budget:
@@ -44,7 +43,7 @@ def order(drop: BinSet) -> BackgroundSpec:
 
 def test_a_round_stops_dropping_in_time() -> None:
     """Dropped copies stop counting at once; their rows are deleted over several rounds, each of which reports the rest."""
-    kv, store = store_with_copies()
+    store = store_with_copies()
     lefts = []
     while True:
         report = run_round(order(BINS), store, DictStorage(), budget(3))
@@ -54,20 +53,20 @@ def test_a_round_stops_dropping_in_time() -> None:
             break
     assert len(set(lefts)) > 2
     assert lefts == sorted(lefts, reverse=True)
-    assert kv.row_count() == 0
+    assert store.row_count() == 0
     assert not store.status().partial
 
 
 def test_what_an_earlier_round_left_is_told_by_any_other() -> None:
     """A driver that never gave the order learns of rows that are still to be deleted."""
-    _, store = store_with_copies()
+    store = store_with_copies()
     run_round(order(BINS), store, DictStorage(), budget(1))
     assert run_round(order(BinSet()), store, DictStorage(), budget(9)).dropping == BINS
 
 
 def test_bins_that_came_back_are_not_dropped() -> None:
     """A bin that became owned after the order was given stays, and the order is carried out."""
-    kv, store = store_with_copies()
+    store = store_with_copies()
     stamp = store.status().stamp
     taken = BinSet([2])
     store.commit_epoch(FENCE, expect=stamp, stamp=Stamp(Epoch(5), "a"), owned=taken, changes=[], undo=False)
@@ -75,7 +74,7 @@ def test_bins_that_came_back_are_not_dropped() -> None:
     assert report.dropping == BinSet()
     with store.reader() as reader:
         assert sum(part.num_rows for part in reader.scan(Bin(2))) == ROWS
-    assert kv.row_count() == ROWS
+    assert store.row_count() == ROWS
 
 
 def report(operator: str, dropping: BinSet) -> BackgroundReport:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pytest
 from standing_world import Jvm, served
 
-from binshift.errors import WrongExecutor
+from binshift.errors import StoreBusy, WrongExecutor
 from binshift.model import BinSet, Epoch, Fence, Stamp, Term, Worker
 from binshift.spark.tasks import standing_function
 from binshift.spark.tasks.standing_channel import END, FAILED
@@ -21,22 +22,42 @@ from binshift.spark.tasks.task import Place
 from binshift.worker.messages import EpochSpec
 
 
+UNSTORABLE = 1000
+
+
+@dataclass
+class Stores:
+    """What was committed, and whether a commit may go through now."""
+
+    committed: list[str] = field(default_factory=list)
+    may_commit: threading.Event = field(default_factory=threading.Event)
+
+
 @dataclass
 class DoublingEpoch:
-    """In place of S: returns each row twice, and fails at a negative one."""
+    """In place of S: returns each row twice, and fails at a negative one; the commit fails if the rows add up to `UNSTORABLE`."""
 
     attempt: str
+    stores: Stores
+    total: int = 0
 
-    def run(self, batches: Iterator[pa.RecordBatch], report: Callable[[Any], None]) -> Iterator[pa.RecordBatch]:
-        """As `EpochTask.run`."""
-        total = 0
+    def process(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """As `EpochTask.process`."""
         for batch in batches:
             (value,) = batch["k"].to_pylist()
             if value < 0:
                 raise ValueError(f"row {value}")
-            total += value
+            self.total += value
             yield from (batch, batch)
-        report((self.attempt, total))
+
+    @contextmanager
+    def committing(self) -> Iterator[tuple[str, int]]:
+        """As `EpochTask.committing`."""
+        yield self.attempt, self.total
+        assert self.stores.may_commit.wait(20)
+        if self.total == UNSTORABLE:
+            raise StoreBusy("simulated")
+        self.stores.committed.append(self.attempt)
 
     def read(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """As `EpochTask.read`."""
@@ -50,7 +71,15 @@ def spec(run: int) -> EpochSpec:
 
 
 @pytest.fixture
-def jvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Jvm]:
+def stores() -> Stores:
+    """Commits are not held up unless a test does it."""
+    found = Stores()
+    found.may_commit.set()
+    return found
+
+
+@pytest.fixture
+def jvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stores: Stores) -> Iterator[Jvm]:
     """A running standing function's other half; the function has ended after the test."""
 
     @contextmanager
@@ -59,7 +88,7 @@ def jvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Jvm]:
     ) -> Iterator[DoublingEpoch]:
         assert operator in (b"pickled", b"reader")
         assert place.worker == 0
-        yield DoublingEpoch(attempt)
+        yield DoublingEpoch(attempt, stores)
 
     monkeypatch.setattr(standing_function, "part_of_epoch", part)
     monkeypatch.setenv("SPARK_LOCAL_HOSTNAME", "here")
@@ -88,6 +117,25 @@ def test_an_error_leaves_the_next_epoch_whole(jvm: Jvm) -> None:
     assert text.startswith("Traceback")
     assert "ValueError: row -5" in text
     assert jvm.order((spec(1), False), [4]) == ([4, 4], END, ("1.7.1.99", 4))
+
+
+def test_the_answer_does_not_wait_for_the_store(jvm: Jvm, stores: Stores) -> None:
+    """The driver has it while the store is being committed; the next order waits for that."""
+    stores.may_commit.clear()
+    assert jvm.order((spec(0), False), [1]) == ([1, 1], END, ("1.7.0.99", 1))
+    assert not stores.committed
+    stores.may_commit.set()
+    assert jvm.order((spec(1), False), []) == ([], END, ("1.7.1.99", 0))
+    assert stores.committed[0] == "1.7.0.99"
+
+
+def test_a_commit_that_fails_has_one_answer(jvm: Jvm, stores: Stores, caplog: pytest.LogCaptureFixture) -> None:
+    """The epoch is in the log; the next order finds what is wrong with the store."""
+    with caplog.at_level("WARNING"):
+        assert jvm.order((spec(0), False), [UNSTORABLE])[1:] == (END, ("1.7.0.99", UNSTORABLE))
+        assert jvm.order((spec(1), False), [4]) == ([4, 4], END, ("1.7.1.99", 4))
+    assert stores.committed == ["1.7.1.99"]
+    assert "lacks an epoch" in caplog.text
 
 
 def test_output_comes_in_chunks(jvm: Jvm, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,6 +64,7 @@ class EpochTasks:
             watermark_ms=plan.batch.watermark_ms,
             previous_watermark_ms=plan.previous_watermark_ms,
             bring_up=index.sources_or_lost(operator, wanted, have, base) if wanted else None,
+            behind=index.stamp(operator, worker, Epoch(base - 1)) if base - 1 in index.records else None,
             replay=replay,
             undo=self.undo,
             scratch=worker in plan.absent,

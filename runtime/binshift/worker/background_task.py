@@ -119,6 +119,7 @@ def run_round(
     failed = damaged = None
     size = 0
     try:
+        store.wait_for_writer()  # an epoch may be recorded, and its commit here still under way
         if spec.idle and store.status().owned:
             _forget(store, spec.fence)
         for order in spec.copies:

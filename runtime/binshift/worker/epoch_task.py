@@ -5,6 +5,9 @@ do), run the operator, write the delta, commit the store, report. Output rows ar
 generator early (a failing sink, a cancelled job) leaves a store that the next run undoes. The commit raises the fence; after
 trouble it is raised first, so that no earlier run's task can commit meanwhile.
 
+The log has the epoch once the delta is written, and the store is a cache of the log. A caller can therefore send the summary while the
+commit is under way (`EpochTask.committing`). A store that is cut off in between is one epoch behind, and catches up by a delta.
+
 In replay mode (the epoch's record exists already, but Spark has not heard of it) the operator runs for its output
 alone, and the store adopts the recorded changes: the state of the record wins, always (invariant I3).
 """
@@ -13,7 +16,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -28,6 +32,8 @@ from binshift.log.storage.layout import delta_name
 from binshift.model import Epoch, Stamp
 from binshift.operators.contract import EpochContext, EpochState, Keyed, Processor, states_changed
 from binshift.store.bins.binstore import BinStore
+from binshift.store.bins.epoch_commit import EpochCommit
+from binshift.store.bins.fenced_store import Reader
 from binshift.store.bins.status import Status
 from binshift.worker.bring_up import bring_up
 from binshift.worker.kept_times import KeptTimes
@@ -64,6 +70,7 @@ class EpochTask:
     seconds: dict[str, float] = field(default_factory=dict)
     _counter: RecordCounter = field(init=False)
     _sample: KeySample | None = None
+    _ran: _Ran | None = None
     _rows_out: int = 0
     _brought_up: int = 0
 
@@ -74,6 +81,17 @@ class EpochTask:
 
     def run(self, batches: Iterable[pa.RecordBatch], report: Callable[[Summary], None]) -> Iterator[pa.RecordBatch]:
         """Yield the output rows, then commit and report. Nothing is reported unless every row was taken.
+
+        Raises:
+            SparkRetried, NeedsBringUp, Fenced: as in `process`, or in `committing`.
+        """
+        yield from self.process(batches)
+        with self.committing() as summary:
+            pass
+        report(replace(summary, seconds=dict(self.seconds)))
+
+    def process(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the output rows. Nothing is changed yet, but for a store that has to be brought to the epoch before.
 
         Raises:
             SparkRetried: the store carries a state of this very run.
@@ -91,21 +109,39 @@ class EpochTask:
                 yield output
                 failpoints.reached("sink.middle")
         self.seconds["process"] = self.clock() - started
-        stamp, delta, changes = self._settle(state.changes)
+        self._ran = _Ran(base, reader, state)
+
+    @contextmanager
+    def committing(self) -> Iterator[Summary]:
+        """The summary, once all rows were taken: the delta is durable, and the store is committed when the block is left normally.
+
+        In the block the store is locked and nothing can be refused any more (I2, I8): the summary counts if it is sent. A store that
+        has not got to its commit is an epoch behind.
+
+        Raises:
+            NeedsBringUp: another task has changed the store meanwhile.
+            Fenced: a newer run or driver owns it.
+        """
+        ran = self._ran
+        invariant(ran is not None, "an epoch is committed after its input")
+        assert ran is not None
+        stamp, delta, changes = self._settle(ran.state.changes)
         failpoints.reached("commit.before")
-        with self._timed("commit"):
-            self.store.commit_epoch(
-                self.spec.fence,
-                expect=base,
-                stamp=stamp,
-                owned=self.spec.owned,
-                changes=[changes] if changes.num_rows else [],
-                undo=self.spec.undo,
-                read=reader,
-            )
+        started = self.clock()
+        with self.store.committing(
+            self.spec.fence,
+            expect=ran.base,
+            stamp=stamp,
+            owned=self.spec.owned,
+            changes=[changes] if changes.num_rows else [],
+            undo=self.spec.undo,
+            read=ran.reader,
+        ) as commit:
+            summary = self._summary(stamp, delta, changes, ran.state, commit)
+            self.seconds["commit"] = self.clock() - started
+            yield replace(summary, seconds=dict(self.seconds))
+        self.seconds["commit"] = self.clock() - started
         failpoints.reached("commit.after")
-        wake_at_ms = self._keep_times(state, stamp, changes)
-        report(self._summary(stamp, delta, changes, state, wake_at_ms))
 
     def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield what the operator makes of the rows and of the state before the epoch; nothing is committed or reported.
@@ -129,8 +165,11 @@ class EpochTask:
         if not self._at_base(status) and status.undo_to is not None and status.undo_to == spec.expect:
             self.store.undo(spec.fence, spec.expect)
             status = self.store.status()
-        if not self._at_base(status):
-            self.store.reset(spec.fence)
+        if not self._at_base(status) and status.owned:
+            if status.stamp == spec.behind:
+                self.store.disown(spec.fence)
+            else:
+                self.store.reset(spec.fence)
             status = self.store.status()
         missing = spec.owned - status.owned
         if not missing:
@@ -170,14 +209,11 @@ class EpochTask:
             failpoints.reached("delta.after")
             return stamp, delta, merged
 
-    def _keep_times(self, state: EpochState, stamp: Stamp, changes: Entries) -> int | None:
+    def _keep_times(self, state: EpochState, stamp: Stamp, changes: Entries, commit: EpochCommit) -> int | None:
         """Keep what is known of the indexes by time after the epoch; returns when the owned bins need another one."""
         state.times.change(changes, self.spec.owned)
         self.kept.keep(stamp, state.times)
-        if state.wake is None:
-            return None
-        with self.store.reader() as reader:
-            return state.wake.at_ms(reader, self.spec.owned)
+        return None if state.wake is None else state.wake.at_ms(commit.reader(), self.spec.owned)
 
     def _context(self) -> EpochContext:
         spec = self.spec
@@ -191,9 +227,10 @@ class EpochTask:
             yield batch
 
     def _summary(
-        self, stamp: Stamp, delta: FileRef | None, changes: Entries, state: EpochState, wake_at_ms: int | None
+        self, stamp: Stamp, delta: FileRef | None, changes: Entries, state: EpochState, commit: EpochCommit
     ) -> Summary:
         states_set, states_deleted = states_changed(changes)
+        wake_at_ms = self._keep_times(state, stamp, changes, commit)
         return Summary(
             fence=self.spec.fence,
             operator=self.spec.operator,
@@ -202,13 +239,13 @@ class EpochTask:
             delta=delta,
             rows_in=self._counter.rows - state.rows_late,
             rows_out=self._rows_out,
-            seconds=dict(self.seconds),
+            seconds=self.seconds,
             brought_up=self._brought_up,
             states_set=states_set,
             states_deleted=states_deleted,
             rows_late=state.rows_late,
             counts=dict(state.counts),
-            rows_stored=self.store.row_count(),
+            rows_stored=commit.row_count(),
             bytes_stored=self.store.size_bytes(),
             records_in=self._counter.records,
             weighed_in=self._counter.weighed,
@@ -219,6 +256,15 @@ class EpochTask:
 
     def _timed(self, part: str) -> _Timer:
         return _Timer(self, part)
+
+
+@dataclass(frozen=True)
+class _Ran:
+    """What an epoch's input has led to: from the state ``base``, which ``reader`` has read."""
+
+    base: Stamp
+    reader: Reader
+    state: EpochState
 
 
 @dataclass

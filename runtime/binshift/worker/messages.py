@@ -51,6 +51,7 @@ class EpochSpec:
         batch_time_ms: logical processing time.
         watermark_ms: over at or before.
         previous_watermark_ms: that of the epoch before; late at or before.
+        behind: the stamp that record ``epoch - 2`` names; a store that has it was cut off before its last commit.
         replay: set when the epoch's record exists: compute the output, write nothing, then adopt this state.
         undo: whether to keep the way back.
         scratch: the worker is away, and another one's executor runs its part of a replay, in a store that is thrown away.
@@ -67,6 +68,7 @@ class EpochSpec:
     watermark_ms: int = 0
     previous_watermark_ms: int = 0
     bring_up: BringUp | None = None
+    behind: Stamp | None = None
     replay: Recorded | None = None
     undo: bool = True
     scratch: bool = False
@@ -100,12 +102,12 @@ class FrequentKey:
 
 @dataclass(frozen=True)
 class Summary:
-    """What one task did in one run of an epoch: sent once its input is exhausted and its store committed.
+    """What one task did in one run of an epoch: sent once its input is exhausted and its delta is durable.
 
     Attributes:
         stamp: the state's identity now.
         delta: the file of changed keys; None when none changed.
-        seconds: time by part: ``bring_up, process, delta, commit``.
+        seconds: time by part: ``bring_up, process, delta, commit``; of the commit what the summary has waited for.
         brought_up: bins that had to be loaded inside the epoch.
         states_set: keys whose state is new or another one; in a replay as recorded.
         states_deleted: keys that have no state any more.

@@ -31,13 +31,14 @@ from binshift.log.log import Log
 from binshift.log.records import terms
 from binshift.log.records.commits import CommitRecord, SnapshotRef, encode_record
 from binshift.log.storage.layout import record_name
-from binshift.model import BinSet, Epoch, Fence, Stamp, Worker
+from binshift.model import GENESIS, BinSet, Epoch, Fence, Stamp, Worker
 from binshift.store.bins import copies as store_copies
 from binshift.store.bins import transitions, undo
 from binshift.store.bins.binstore import BinStore
 from binshift.store.bins.status import Status
 from binshift.worker import background_task, bring_up, epoch_task, rebuild
 from binshift.worker.rebuild import BinRebuild
+from simulator.faulty import Files
 
 Patch = pytest.MonkeyPatch
 
@@ -218,6 +219,38 @@ def groups_read_their_neighbours(patch: Patch) -> None:
     patch.setattr(background_task, "ROUND_LIMITS", rebuild.Limits(bins_at_once=2))
 
 
+def answered_before_the_delta(patch: Patch) -> None:
+    """A summary is sent before the delta is durable (I4)."""
+    committing = epoch_task.EpochTask.committing
+
+    @contextlib.contextmanager
+    def hasty(self: epoch_task.EpochTask) -> Iterator[Any]:
+        storage, held = self.storage, Files()
+        if self.spec.replay is None:
+            self.storage = held
+        with committing(self) as summary:
+            yield summary
+        for name, content in held.content.items():
+            storage.put(name, content)
+
+    patch.setattr(epoch_task.EpochTask, "committing", hasty)
+
+
+def behind_counts_as_current(patch: Patch) -> None:
+    """A store that was cut off before its last commit keeps its bins as if it had that epoch (I2)."""
+
+    def newer(status: Status) -> Status:
+        copies = status.held_copies.with_bins(status.owned, status.stamp.epoch + 1)
+        return replace(status, stamp=GENESIS, owned=BinSet(), copies=copies, undo_to=None)
+
+    patch.setattr(transitions, "disowned", newer)
+
+
+def rounds_do_not_wait(patch: Patch) -> None:
+    """A round takes the state before an epoch for the recorded one, as the epoch's commit is still under way (I1)."""
+    patch.setattr(BinStore, "wait_for_writer", lambda self: None)
+
+
 MUTANTS: dict[str, Callable[[Patch], None]] = {
     each.__name__: each
     for each in (
@@ -240,6 +273,9 @@ MUTANTS: dict[str, Callable[[Patch], None]] = {
         older_deltas_win,
         deletions_forgotten,
         groups_read_their_neighbours,
+        answered_before_the_delta,
+        behind_counts_as_current,
+        rounds_do_not_wait,
         *LOOP_MUTANTS,
         *GRAPH_MUTANTS,
     )

@@ -7,15 +7,19 @@ the summary, or the traceback of the error that S raised.
 from __future__ import annotations
 
 import io
+import logging
 import pickle
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
 
+from binshift import failpoints
 from binshift.spark.tasks.standing_channel import Channel, connected
 from binshift.spark.tasks.task import Environment, Place, check_place, freeze_gc, part_of_epoch, task_context
 from binshift.worker.messages import EpochSpec, Summary
+
+log = logging.getLogger(__name__)
 
 CHUNK_BYTES = 8 << 20
 """Output is passed on in chunks of about this size, so that a large one does not have to fit in memory."""
@@ -46,29 +50,29 @@ class StandingFunction:
 
     def _epoch(self, order: bytes, channel: Channel, task: int) -> None:
         reader = pa.ipc.open_stream(channel.orders)
+        answer = _Answer(channel, reader)
         try:
             spec, reads = pickle.loads(order)  # noqa: S301 (the driver's, over Spark's RPC)
-            summary = self._run(spec, reader, channel, task, reads=reads)
-        except Exception:  # every kind goes to the driver
-            _drain(reader)
-            channel.failed()
-        else:
-            _drain(reader)
-            channel.ended(pickle.dumps(summary))
+            self._run(spec, reader, answer, f"{spec.run_prefix}{task}", reads=reads)
+        except Exception as error:  # every kind goes to the driver
+            if answer.ended:  # it has the epoch: the next one finds the store behind
+                log.warning("a local store lacks an epoch, and will catch up from the log: %s", error)
+            else:
+                answer.failed()
         freeze_gc("standing epochs")
 
-    def _run(
-        self, spec: EpochSpec, rows: pa.RecordBatchReader, channel: Channel, task: int, *, reads: bool
-    ) -> Summary | None:
-        summaries: list[Summary] = []
-        output = _Output(channel)
+    def _run(self, spec: EpochSpec, rows: pa.RecordBatchReader, answer: _Answer, attempt: str, *, reads: bool) -> None:
         operator = self.operators[spec.operator, reads]
-        attempt = f"{spec.run_prefix}{task}"
         with part_of_epoch(spec, self.place, self.environment, operator, attempt) as epoch:
-            for batch in epoch.read(rows) if reads else epoch.run(rows, summaries.append):
-                output.add(batch)
-        output.flush()
-        return None if reads else summaries[0]
+            for batch in epoch.read(rows) if reads else epoch.process(rows):
+                answer.add(batch)
+            answer.flush()
+            if reads:
+                answer.end(None)
+                return
+            with epoch.committing() as summary:
+                answer.end(summary)
+                failpoints.reached("commit.answered")
 
 
 def _drain(rows: pa.RecordBatchReader) -> None:
@@ -77,11 +81,13 @@ def _drain(rows: pa.RecordBatchReader) -> None:
         pass
 
 
-class _Output:
-    """Collects batches, and writes them in chunks."""
+class _Answer:
+    """Collects batches, writes them in chunks, and ends with a summary or an error."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, rows: pa.RecordBatchReader) -> None:
+        self.ended = False
         self._channel = channel
+        self._rows = rows
         self._batches: list[pa.RecordBatch] = []
         self._bytes = 0
 
@@ -101,3 +107,12 @@ class _Output:
                 writer.write_batch(each)
         self._channel.chunk(sink.getbuffer())
         self._batches, self._bytes = [], 0
+
+    def end(self, summary: Summary | None) -> None:
+        _drain(self._rows)
+        self._channel.ended(pickle.dumps(summary))
+        self.ended = True
+
+    def failed(self) -> None:
+        _drain(self._rows)
+        self._channel.failed()

@@ -12,24 +12,20 @@ undo of depth one: an epoch without a record is the only state that must be left
 
 from __future__ import annotations
 
-import logging
 import uuid
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 
 from binshift import entries as rows
-from binshift import failpoints
 from binshift.entries import Entries
 from binshift.invariants import invariant
 from binshift.model import BinSet, Epoch, Fence, Stamp
 from binshift.store.bins import copies, transitions
 from binshift.store.bins import undo as undo_record
+from binshift.store.bins.epoch_commit import EpochCommit
 from binshift.store.bins.fenced_store import FencedStore, Reader
 from binshift.store.bins.status import Status
-from binshift.store.engine.contract import KeyValueStore, StoreLimits, Transaction
-
-logger = logging.getLogger(__name__)
+from binshift.store.engine.contract import KeyValueStore, StoreLimits
 
 
 class BinStore:
@@ -77,8 +73,9 @@ class BinStore:
         return self._fenced.kv.size_bytes()
 
     def row_count(self) -> int:
-        """All rows: those of owned bins and of copies, of states and of operators' own indexes. Costs next to nothing."""
-        return self._fenced.kv.row_count()
+        """All rows; see `Reader.row_count`."""
+        with self.reader() as reader:
+            return reader.row_count()
 
     def status(self) -> Status:
         """What the store is now."""
@@ -92,6 +89,11 @@ class BinStore:
         """
         return self._fenced.reading(remember=remember)
 
+    def wait_for_writer(self) -> None:
+        """Wait for the task that is writing, if one is: what is read afterwards has what it wrote."""
+        with self._fenced.kv.write(self._fenced.limits.lock_seconds_max):
+            pass
+
     # ------------------------------------------------------------------------------------------------------- epochs
 
     def raise_fence(self, fence: Fence) -> None:
@@ -104,7 +106,8 @@ class BinStore:
             with self._fenced.writing(fence) as (transaction, status):
                 self._fenced.save(transaction, status)
 
-    def commit_epoch(
+    @contextmanager
+    def committing(
         self,
         fence: Fence,
         *,
@@ -114,8 +117,11 @@ class BinStore:
         changes: Sequence[Entries],
         undo: bool,
         read: Reader | None = None,
-    ) -> None:
+    ) -> Iterator[EpochCommit]:
         """Apply an epoch, in one transaction: from ``expect`` to ``stamp``, with ``owned`` as the bins from now on.
+
+        All that can be refused is refused before the block begins; when it is left normally, the epoch is written. In between the
+        store is locked: no other task changes it, and readers find the state before.
 
         Later ``changes`` win over earlier ones. Bins that were owned and are not any more become copies at the epoch
         before. With ``undo``, an undo record is kept, unless it would exceed its limit; what ``read`` remembers of the state
@@ -129,26 +135,26 @@ class BinStore:
         foreign = rows.bin_set(merged) - owned
         invariant(not len(foreign), f"{foreign} changed and not owned")
         with self._fenced.writing(fence) as (transaction, status):
-            after = transitions.committed(status, expect, stamp, owned)
             remembered = read.remembered if read is not None and read.status.stamp == status.stamp else []
-            if undo and self._keep_undo(transaction, status, stamp, merged, remembered):
-                after = replace(after, undo_to=status.stamp)
-            elif status.undo_to is not None:
-                undo_record.write(transaction, None)
-            transaction.put_many(merged)
-            self._fenced.save(transaction, after)
-            failpoints.reached("commit.inside")
+            old = remembered if undo else None
+            commit = EpochCommit(self._fenced, transaction, status, expect, stamp, owned, merged, old)
+            yield commit
+            commit.apply()
 
-    def _keep_undo(
-        self, transaction: Transaction, status: Status, stamp: Stamp, changes: Entries, read: Sequence[Entries]
-    ) -> bool:
-        old = undo_record.old_rows(transaction, changes, self._fenced.limits.undo_bytes_max, read)
-        if old is None:
-            logger.warning("epoch %d changes too much to be undone: a failure will rebuild from the log", stamp.epoch)
-            return False
-        base = Epoch(stamp.epoch - 1)
-        undo_record.write(transaction, undo_record.Undo(status.stamp, status.owned, base, old))
-        return True
+    def commit_epoch(
+        self,
+        fence: Fence,
+        *,
+        expect: Stamp,
+        stamp: Stamp,
+        owned: BinSet,
+        changes: Sequence[Entries],
+        undo: bool,
+        read: Reader | None = None,
+    ) -> None:
+        """Apply an epoch; see `committing`."""
+        with self.committing(fence, expect=expect, stamp=stamp, owned=owned, changes=changes, undo=undo, read=read):
+            pass
 
     def undo(self, fence: Fence, to: Stamp) -> bool:
         """Go back one epoch, if that leads ``to``; False, with nothing changed, if it does not.
@@ -168,6 +174,12 @@ class BinStore:
     def forget_driver(self, driver: str) -> None:
         """Forget everything, the fence included, that ``driver`` has left here; nothing if another one has changed it since."""
         self._fenced.forget_driver(driver)
+
+    def disown(self, fence: Fence) -> None:
+        """Own nothing any more: the bins owned so far are copies at their epoch, which is recorded."""
+        with self._fenced.writing(fence) as (transaction, status):
+            undo_record.write(transaction, None)
+            self._fenced.save(transaction, transitions.disowned(status))
 
     def reset(self, fence: Fence) -> None:
         """Forget everything but the fence."""

@@ -87,6 +87,10 @@ class Reader:
         invariant(bool(self._visible[list(bins)].all()), "rows are scanned of a bin that is neither owned nor a copy")
         return self._transaction.scan_bins(bins, start, stop)
 
+    def row_count(self) -> int:
+        """All rows: those of owned bins and of copies, of states and of operators' own indexes. Costs next to nothing."""
+        return self._transaction.row_count()
+
     def first_keys(self, bins: IntArray, space: bytes, length: int) -> list[bytes]:
         """The first ``length`` bytes of each bin's first key that begins with ``space``; empty where there is none.
 
@@ -136,6 +140,10 @@ class FencedStore:
         with self.kv.read() as transaction:
             most = self.limits.undo_bytes_max if remember else 0
             yield Reader(self._load(transaction), transaction, self._bins, most)
+
+    def reader_of(self, status: Status, transaction: Transaction) -> Reader:
+        """What a transaction reads, with this status."""
+        return Reader(status, transaction, self._bins)
 
     @contextmanager
     def writing(self, fence: Fence, *, background: bool = False) -> Iterator[tuple[Transaction, Status]]:

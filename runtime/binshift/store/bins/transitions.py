@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from binshift.errors import Fenced, NeedsBringUp
 from binshift.invariants import invariant
-from binshift.model import BEFORE_FIRST, BinSet, Epoch, Fence, Stamp
+from binshift.model import BEFORE_FIRST, GENESIS, BinSet, Epoch, Fence, Stamp
 from binshift.store.bins.status import DROPPED, NO_BINS, Copies, Partial, Status
 
 
@@ -79,6 +79,12 @@ def undone(status: Status, to: Stamp, owned_before: BinSet, base: Epoch) -> Stat
     promoted = status.owned - owned_before
     owned = (status.owned & owned_before) | back
     return replace(status, stamp=to, owned=owned, copies=copies.without(back).with_bins(promoted, base), undo_to=None)
+
+
+def disowned(status: Status) -> Status:
+    """The owned bins as copies: their state is a recorded one, and others are their owners, or the store is an epoch behind."""
+    copies = status.held_copies.with_bins(status.owned, status.stamp.epoch)
+    return replace(status, stamp=GENESIS, owned=NO_BINS, copies=copies, undo_to=None)
 
 
 def forgotten(status: Status) -> Status:

@@ -98,6 +98,9 @@ class Transaction(Protocol):
             length: at most `KEY_PREFIX_BYTES_MAX`.
         """
 
+    def check(self, entries: Entries) -> None:
+        """Raise what `put_many` would raise, as far as it is known before: too large a row, too little room on the disk."""
+
     def put_many(self, entries: Entries) -> None:
         """Write rows; a null value deletes. In any order; of a (bin, key) that occurs twice the last one counts.
 
@@ -105,6 +108,9 @@ class Transaction(Protocol):
             StateTooLarge: a key, a value or the whole store exceeds its limit; the transaction must be left by the
                 exception, and then nothing is changed.
         """
+
+    def row_count(self) -> int:
+        """Rows of all bins, without reading them; keys that a store keeps by a shared hash count as one."""
 
     def drop(self, bin: Bin, rows_max: int) -> bool:
         """Delete at most ``rows_max`` rows of ``bin``; True when none are left."""
@@ -134,9 +140,6 @@ class KeyValueStore(Protocol):
 
     def size_bytes(self) -> int:
         """Bytes the rows take, roughly (for metrics and balance)."""
-
-    def row_count(self) -> int:
-        """Rows of all bins, without reading them; keys that a store keeps by a shared hash count as one."""
 
     def close(self) -> None:
         """Give back what this handle holds. The rows stay (for a store on disk)."""

@@ -74,21 +74,14 @@ class LmdbStore:
 
     def size_bytes(self) -> int:
         """Bytes of all pages that hold rows."""
-        found = self._stat()
-        return (found["branch_pages"] + found["leaf_pages"] + found["overflow_pages"]) * found["psize"]
-
-    def row_count(self) -> int:
-        """Rows of all bins; long keys of the same hash count as one."""
-        return self._stat()["entries"]
-
-    def _stat(self) -> dict[str, int]:
         place = self._place
         with (
             place.environment() as opened,
             place.translated(opened, self._limits),
             opened.environment.begin() as handle,
         ):
-            return dict(handle.stat(opened.rows))
+            found = handle.stat(opened.rows)
+        return int((found["branch_pages"] + found["leaf_pages"] + found["overflow_pages"]) * found["psize"])
 
     def close(self) -> None:
         """Nothing: the environment stays open for the next task of this process (`close_environments` ends that)."""

@@ -92,13 +92,17 @@ class LmdbTransaction:
             values[at] = long_keys.read_bucket(values[at]).get(keys[at].as_py())
         return binary.of(values)
 
+    def check(self, entries: Entries) -> None:
+        """Raise what is known of `put_many` before it writes."""
+        check_sizes(entries, self._limits)
+        self._check_disk(entries)
+
     def put_many(self, entries: Entries) -> None:
         """Write rows; a null value deletes."""
         invariant(self._writable, "a read transaction cannot write")
-        check_sizes(entries, self._limits)
         if not is_sorted(entries, strictly=True):
             entries = merge_last_wins([entries])
-        self._check_disk(entries)
+        self.check(entries)
         gone = entries.column(2).null_count
         if gone:
             deleted = entries.column(2).is_null()
@@ -168,6 +172,10 @@ class LmdbTransaction:
             key[start : start + length] if key.startswith(prefix) else b""
             for key, prefix in zip(found, prefixes, strict=True)
         ]
+
+    def row_count(self) -> int:
+        """Rows of all bins; long keys of the same hash count as one."""
+        return int(self._handle.stat(self._rows)["entries"])
 
     def drop(self, bin: Bin, rows_max: int) -> bool:
         """Delete at most ``rows_max`` rows of ``bin``; True when none are left."""

@@ -73,10 +73,6 @@ class MemoryStore:
         rows = self._rows
         return sum(len(key) + len(value) for bin_rows in rows.values() for key, value in bin_rows.items())
 
-    def row_count(self) -> int:
-        """Rows of all bins."""
-        return sum(map(len, self._rows.values()))
-
     def close(self) -> None:
         """Nothing to give back."""
 
@@ -136,10 +132,14 @@ class MemoryTransaction:
         ]
         return [key[:length] for key in found]
 
-    def put_many(self, entries: Entries) -> None:
-        """Write rows; a null value deletes."""
+    def check(self, entries: Entries) -> None:
+        """Raise what `put_many` would raise."""
         self._check(writing=True)
         check_sizes(entries, self._limits)
+
+    def put_many(self, entries: Entries) -> None:
+        """Write rows; a null value deletes."""
+        self.check(entries)
         entries = merge_last_wins([entries])
         for bin, key, value in zip(*(column.to_pylist() for column in entries.columns), strict=True):
             rows = self._own_rows(bin)
@@ -147,6 +147,11 @@ class MemoryTransaction:
                 rows.pop(key, None)
             else:
                 rows[key] = value
+
+    def row_count(self) -> int:
+        """Rows of all bins."""
+        self._check()
+        return sum(map(len, self.rows.values()))
 
     def drop(self, bin: Bin, rows_max: int) -> bool:
         """Delete at most ``rows_max`` rows of ``bin``; True when none are left."""
