@@ -31,7 +31,7 @@ CORE = {
     "test_cluster_restored": ["restored_backup"],
     "test_cluster_sinks": ["memory", "left_in_the_middle"],
     "test_cluster_standbys": ["[before]"],
-    "test_cluster_standing": ["[commit.before]", "[jobs]", "user_is_the_same", "leaves_no_task"],
+    "test_cluster_standing": ["[commit.before]", "[commit.answered]", "[jobs]", "user_is_the_same", "leaves_no_task"],
     "test_cluster_stop": ["leaves_nothing"],
     "test_cluster_watermark": ["[joined-update]", "keep_the_watermark[update]"],
 }

@@ -21,7 +21,6 @@ from binshift.spark.tasks.standing_function import StandingFunction
 from binshift.spark.tasks.task import Place
 from binshift.worker.messages import EpochSpec
 
-
 UNSTORABLE = 1000
 
 

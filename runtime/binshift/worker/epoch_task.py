@@ -174,7 +174,8 @@ class EpochTask:
         missing = spec.owned - status.owned
         if not missing:
             return status.stamp
-        if spec.bring_up is None and any(status.copies.get(b) != spec.epoch - 1 for b in missing):
+        without_files = missing if spec.bring_up is None else missing - spec.bring_up.bins
+        if without_files - status.held_copies.at(spec.epoch - 1):
             raise NeedsBringUp(f"worker {spec.worker} lacks {len(missing)} of its bins at epoch {spec.epoch - 1}")
         if spec.bring_up is not None:
             progress = bring_up(self.store, self.storage, spec.fence, missing, Epoch(spec.epoch - 1), spec.bring_up)

@@ -26,7 +26,8 @@ SLOW = 2.0
 """An epoch is slow if it takes this many times as long as a calm one."""
 
 TASK_POINTS = (
-    *("epoch.fenced", "sink.middle", "delta.before", "delta.after", "commit.before", "commit.inside", "commit.after"),
+    *("epoch.fenced", "sink.middle", "delta.before", "delta.after", "commit.before", "commit.answered"),
+    *("commit.inside", "commit.after"),
 )
 DRIVER_POINTS = (*("epoch.planned", "sink.before", "sink.after", "record.before", "record.after", "epoch.recorded"),)
 MOVE_POINTS = ("copy.before", "copy.after", "catchup.before", "flip.planned", "retire.before", "retire.between")

@@ -33,8 +33,14 @@ def started(frame: DataFrame, sink: Any, mode: str = "append", *, stands: bool =
 
 @pytest.mark.parametrize(
     ("kill", "stands"),
-    [(None, True), ("commit.before", True), ("commit.after", True), ("commit.before", False)],
-    ids=["calm", "commit.before", "commit.after", "jobs"],
+    [
+        (None, True),
+        ("commit.before", True),
+        ("commit.answered", True),
+        ("commit.after", True),
+        ("commit.before", False),
+    ],
+    ids=["calm", "commit.before", "commit.answered", "commit.after", "jobs"],
 )
 def test_a_chain_gives_what_spark_gives(
     kill: str | None, stands: bool, session: SparkSession, cluster: LocalCluster, points: Path, tmp_path: Path
