@@ -175,9 +175,5 @@ class FaultyStore:
         with self._inner.write(timeout_seconds) as transaction:
             yield transaction
 
-    def size_bytes(self) -> int:
-        """The size of the rows in bytes."""
-        return self._inner.size_bytes()
-
     def close(self) -> None:
         """Nothing: the machine's disk outlives the process."""

@@ -53,7 +53,7 @@ def test_a_round_stops_dropping_in_time() -> None:
             break
     assert len(set(lefts)) > 2
     assert lefts == sorted(lefts, reverse=True)
-    assert store.row_count() == 0
+    assert store.size().rows == 0
     assert not store.status().partial
 
 
@@ -74,7 +74,7 @@ def test_bins_that_came_back_are_not_dropped() -> None:
     assert report.dropping == BinSet()
     with store.reader() as reader:
         assert sum(part.num_rows for part in reader.scan(Bin(2))) == ROWS
-    assert store.row_count() == ROWS
+    assert store.size().rows == ROWS
 
 
 def report(operator: str, dropping: BinSet) -> BackgroundReport:

@@ -86,7 +86,7 @@ def test_the_store_of_another_log_is_emptied(log: Storage, caplog: pytest.LogCap
     again = driver(other, "again", opened_at=-1)
     store = claimed(kv, other, again)
     assert copies(store) == {}
-    assert store.row_count() == 0
+    assert store.size().rows == 0
     assert "another log" in caplog.text
     store.raise_fence(Fence(again.term, Epoch(0), 1))
     caplog.clear()

@@ -75,8 +75,8 @@ def test_the_rows_are_counted_before_they_are_written(
     with commit(store, 0, rows({**stored})):
         pass
     with commit(store, 1, rows(changes), undo=undo) as epoch:
-        counted = epoch.row_count()
-    assert store.row_count() == counted
+        counted = epoch.size().rows
+    assert store.size().rows == counted
 
 
 def test_readers_find_the_state_before(store: BinStore) -> None:
@@ -143,7 +143,7 @@ def test_an_error_in_the_block_changes_nothing(store: BinStore) -> None:
             if written:
                 epoch.apply()
             raise KeyboardInterrupt
-        assert (store.status().stamp, store.row_count()) == (at(0), 1)
+        assert (store.status().stamp, store.size().rows) == (at(0), 1)
 
 
 def test_bins_of_a_store_that_is_behind_become_copies(store: BinStore) -> None:

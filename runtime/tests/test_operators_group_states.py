@@ -124,7 +124,8 @@ class Epochs:
 
     def rows_stored(self) -> int:
         """Rows in the store."""
-        return self.store.row_count()
+        with self.store.read() as transaction:
+            return transaction.size().rows
 
 
 def batch_of(rows: Sequence[Row]) -> pa.RecordBatch:

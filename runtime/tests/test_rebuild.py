@@ -106,11 +106,11 @@ def test_large_rows_are_written_in_small_transactions() -> None:
     rests: list[int] = []
 
     def pause() -> bool:
-        rests.append(store.row_count())
+        rests.append(store.size().rows)
         return True
 
     limits = Limits(bytes_per_transaction=2200)
     done = bring_up(store, storage, Fence(Term(1), Epoch(1), 0), bins, Epoch(1), files, limits=limits, pause=pause)
     assert rests[-2:] == [2, 4]
     assert store.status().copies == {1: 1}
-    assert (done.bins, done.rows, store.row_count()) == (1, 6, 6)
+    assert (done.bins, done.rows, store.size().rows) == (1, 6, 6)

@@ -19,14 +19,14 @@ def test_rows_are_counted_with_those_of_copies(kind: str, tmp_path: Path) -> Non
     """New rows count, changed ones count once, deleted ones no longer; a copy's rows count as well."""
     kv: KeyValueStore = MemoryStore() if kind == "memory" else open_lmdb(tmp_path)
     store, fence = BinStore(kv, bins=8), Fence(Term(1), Epoch(0), 1)
-    assert store.row_count() == 0
+    assert store.size().rows == 0
     rows = entries.make([1, 1, 2], [b"a", b"b", b"c"], [b"1", b"2", b"3"])
     first, second = Stamp(Epoch(0), "0"), Stamp(Epoch(1), "1")
     store.commit_epoch(fence, expect=GENESIS, stamp=first, owned=BinSet([1, 2]), changes=[rows], undo=False)
-    assert store.row_count() == 3
+    assert store.size().rows == 3
     rows = entries.make([1, 1], [b"a", b"b"], [b"other", None])
     store.commit_epoch(fence, expect=first, stamp=second, owned=BinSet([1, 2]), changes=[rows], undo=True)
-    assert store.row_count() == 2
+    assert store.size().rows == 2
     copy = entries.make([5, 5], [b"x", b"y"], [b"1", b"2"])
     store.install_copies(fence, BinSet([5]), Epoch(1), [copy], begin=True, done=True)
-    assert store.row_count() == 4
+    assert store.size().rows == 4

@@ -27,7 +27,9 @@ class EpochParts(Answer):
     bring_up: float = Field(description="Stores are opened, and bins of a flip are brought up; on the slowest worker.")
     state: float = Field(description="The operators run; on the slowest worker.")
     delta: float = Field(description="Deltas are written to the log; on the slowest worker.")
-    store: float = Field(description="Local stores commit; on the slowest worker.")
+    store: float = Field(
+        description="The wait for local stores, until nothing can prevent their commit; on the slowest worker."
+    )
     record: float = Field(description="The epoch's record is written.")
     other: float = Field(description="Failed runs, and the wait for executors.")
 

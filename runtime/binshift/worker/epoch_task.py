@@ -23,19 +23,17 @@ import pyarrow as pa
 
 from binshift import failpoints
 from binshift.entries import Entries, merge_last_wins
-from binshift.errors import NeedsBringUp, SparkRetried
 from binshift.invariants import invariant
 from binshift.log.files.blocks import read_all, write_file
 from binshift.log.records.commits import FileRef
 from binshift.log.storage.contract import Storage
 from binshift.log.storage.layout import delta_name
-from binshift.model import Epoch, Stamp
+from binshift.model import Stamp
 from binshift.operators.contract import EpochContext, EpochState, Keyed, Processor, states_changed
 from binshift.store.bins.binstore import BinStore
 from binshift.store.bins.epoch_commit import EpochCommit
 from binshift.store.bins.fenced_store import Reader
-from binshift.store.bins.status import Status
-from binshift.worker.bring_up import bring_up
+from binshift.worker.base_state import BaseState
 from binshift.worker.kept_times import KeptTimes
 from binshift.worker.key_sample import KeySample
 from binshift.worker.messages import EpochSpec, Summary
@@ -100,7 +98,7 @@ class EpochTask:
         """
         invariant(self.attempt.startswith(self.spec.run_prefix), "an attempt id belongs to its run")
         with self._timed("bring_up"):
-            base = self._prepare()
+            base, self._brought_up = BaseState(self.spec, self.store, self.storage).reach()
         started = self.clock()
         with self.store.reader(remember=self.spec.undo) as reader:
             state = EpochState(reader, times=self.kept.at(base))
@@ -149,49 +147,9 @@ class EpochTask:
         Raises:
             SparkRetried, NeedsBringUp, Fenced: as in `run`.
         """
-        self._prepare()
+        BaseState(self.spec, self.store, self.storage).reach()
         with self.store.reader() as reader:
             yield from self.operator.run(iter(batches), EpochState(reader), self._context())
-
-    def _prepare(self) -> Stamp:
-        """Bring the store to the state that record ``epoch - 1`` names, or report the missing bins; returns the store's stamp."""
-        spec, status = self.spec, self.store.status()
-        if not self._is_calm(status):
-            self.store.raise_fence(spec.fence)
-            status = self.store.status()
-        failpoints.reached("epoch.fenced")
-        if status.stamp.attempt.startswith(spec.run_prefix):
-            raise SparkRetried(f"worker {spec.worker} has already run epoch {spec.epoch}, as {status.stamp.attempt}")
-        if not self._at_base(status) and status.undo_to is not None and status.undo_to == spec.expect:
-            self.store.undo(spec.fence, spec.expect)
-            status = self.store.status()
-        if not self._at_base(status) and status.owned:
-            if status.stamp == spec.behind:
-                self.store.disown(spec.fence)
-            else:
-                self.store.reset(spec.fence)
-            status = self.store.status()
-        missing = spec.owned - status.owned
-        if not missing:
-            return status.stamp
-        without_files = missing if spec.bring_up is None else missing - spec.bring_up.bins
-        if without_files - status.held_copies.at(spec.epoch - 1):
-            raise NeedsBringUp(f"worker {spec.worker} lacks {len(missing)} of its bins at epoch {spec.epoch - 1}")
-        if spec.bring_up is not None:
-            progress = bring_up(self.store, self.storage, spec.fence, missing, Epoch(spec.epoch - 1), spec.bring_up)
-            self._brought_up = progress.bins
-        return status.stamp
-
-    def _is_calm(self, status: Status) -> bool:
-        """Whether no other task of this epoch, or of another driver, is known to have been here: then the commit raises the fence."""
-        fence = self.spec.fence
-        return self._at_base(status) and fence.run == 0 and fence.term == status.fence.term and fence > status.fence
-
-    def _at_base(self, status: Status) -> bool:
-        """Whether the owned bins are exactly in the state recorded for the epoch before."""
-        if not self.spec.owned_before:
-            return not status.owned
-        return status.stamp == self.spec.expect and status.owned == self.spec.owned_before
 
     def _settle(self, changes: Sequence[Entries]) -> tuple[Stamp, FileRef | None, Entries]:
         """Decide the new state: in replay the recorded one, else this attempt's, whose delta is made durable first."""
@@ -232,6 +190,7 @@ class EpochTask:
     ) -> Summary:
         states_set, states_deleted = states_changed(changes)
         wake_at_ms = self._keep_times(state, stamp, changes, commit)
+        stored = commit.size()
         return Summary(
             fence=self.spec.fence,
             operator=self.spec.operator,
@@ -246,8 +205,8 @@ class EpochTask:
             states_deleted=states_deleted,
             rows_late=state.rows_late,
             counts=dict(state.counts),
-            rows_stored=commit.row_count(),
-            bytes_stored=self.store.size_bytes(),
+            rows_stored=stored.rows,
+            bytes_stored=stored.bytes,
             records_in=self._counter.records,
             weighed_in=self._counter.weighed,
             bin_records=self._counter.packed(),

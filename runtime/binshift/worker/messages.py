@@ -113,7 +113,7 @@ class Summary:
         states_deleted: keys that have no state any more.
         rows_late: rows dropped as at or before the previous watermark; not among ``rows_in``.
         counts: further figures of the operator, by the names of Spark's custom metrics.
-        rows_stored: rows of the store afterwards, copies and indexes included; see `BinStore.row_count`.
+        rows_stored: rows of the store afterwards, copies and indexes included; see `Reader.size`.
         bytes_stored: what they take there, roughly.
         records_in: records behind ``rows_in`` and ``rows_late``, before the JVM's aggregation.
         weighed_in: the same as bins count them; see `binshift.worker.record_counter`.

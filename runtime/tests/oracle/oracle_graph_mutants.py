@@ -18,9 +18,10 @@ from oracle_graph_histories import play_graph
 from binshift.engine import coordinator
 from binshift.engine.epoch_tasks import EpochTasks
 from binshift.log.index import continuity
+from binshift.model import Stamp
 from binshift.operators.delayed import Delayed
 from binshift.store.bins.binstore import BinStore
-from binshift.worker.epoch_task import EpochTask
+from binshift.worker.base_state import BaseState
 from binshift.worker.messages import EpochSpec, Summary
 from simulator import Row
 from simulator.joinflow import Pairs
@@ -115,18 +116,18 @@ def summary_of_one_operator_missing(patch: Patch) -> None:
 
 def store_of_one_operator_not_undone(patch: Patch) -> None:
     """The store of the first operator keeps the changes of a failed run (I2)."""
-    prepare = EpochTask._prepare
+    reach = BaseState.reach
 
-    def forgetful(self: EpochTask) -> None:
+    def forgetful(self: BaseState) -> tuple[Stamp, int]:
         with Patch.context() as inner:
             if self.spec.operator.startswith("0."):
                 inner.setattr(
-                    EpochTask, "_at_base", lambda self, status: bool(status.owned or not self.spec.owned_before)
+                    BaseState, "_is_reached", lambda self, status: bool(status.owned or not self.spec.owned_before)
                 )
                 inner.setattr(BinStore, "undo", lambda self, fence, to: False)
-            prepare(self)
+            return reach(self)
 
-    patch.setattr(EpochTask, "_prepare", forgetful)
+    patch.setattr(BaseState, "reach", forgetful)
 
 
 def sides_swapped_in_a_replay(patch: Patch) -> None:

@@ -37,6 +37,7 @@ from binshift.store.bins import transitions, undo
 from binshift.store.bins.binstore import BinStore
 from binshift.store.bins.status import Status
 from binshift.worker import background_task, bring_up, epoch_task, rebuild
+from binshift.worker.base_state import BaseState
 from binshift.worker.rebuild import BinRebuild
 from simulator.faulty import Files
 
@@ -60,7 +61,7 @@ def undo_skipped(patch: Patch) -> None:
 
 def stamps_not_compared(patch: Patch) -> None:
     """A task treats its store as the recorded state of the previous epoch, whatever it holds (I2)."""
-    patch.setattr(epoch_task.EpochTask, "_at_base", lambda self, status: True)
+    patch.setattr(BaseState, "_is_reached", lambda self, status: True)
 
 
 def task_fence_ignored(patch: Patch) -> None:

@@ -25,7 +25,7 @@ from binshift.store.bins import undo as undo_record
 from binshift.store.bins.epoch_commit import EpochCommit
 from binshift.store.bins.fenced_store import FencedStore, Reader
 from binshift.store.bins.status import Status
-from binshift.store.engine.contract import KeyValueStore, StoreLimits
+from binshift.store.engine.contract import KeyValueStore, Size, StoreLimits
 
 
 class BinStore:
@@ -68,14 +68,10 @@ class BinStore:
         """Give back what the store holds."""
         self._fenced.kv.close()
 
-    def size_bytes(self) -> int:
-        """Bytes of all rows, roughly."""
-        return self._fenced.kv.size_bytes()
-
-    def row_count(self) -> int:
-        """All rows; see `Reader.row_count`."""
+    def size(self) -> Size:
+        """See `Reader.size`."""
         with self.reader() as reader:
-            return reader.row_count()
+            return reader.size()
 
     def status(self) -> Status:
         """What the store is now."""

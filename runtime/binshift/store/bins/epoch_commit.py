@@ -12,16 +12,14 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
-import pyarrow.compute as pc
-
 from binshift import failpoints
-from binshift.entries import Entries
+from binshift.entries import Entries, size_bytes
 from binshift.model import BinSet, Epoch, Stamp
 from binshift.store.bins import transitions
 from binshift.store.bins import undo as undo_record
 from binshift.store.bins.fenced_store import FencedStore, Reader
 from binshift.store.bins.status import Status
-from binshift.store.engine.contract import Transaction
+from binshift.store.engine.contract import Size, Transaction
 
 logger = logging.getLogger(__name__)
 
@@ -60,16 +58,17 @@ class EpochCommit:
         elif read is not None:
             logger.warning("epoch %d changes too much to be undone: a failure will rebuild from the log", stamp.epoch)
 
-    def row_count(self) -> int:
-        """Rows of the store afterwards; keys of one hash that are too long for it count one by one in this epoch."""
-        if self._applied or self._old is None:
+    def size(self) -> Size:
+        """Of the store afterwards; of this epoch, rows count one by one, and bytes without what a store adds to them."""
+        if self._old is None:
             self.apply()
-            return self._transaction.row_count()
-        before, after = self._old.column("value"), self._changes.column("value")
-        come = pc.and_(before.is_null(), after.is_valid())
-        gone = pc.and_(before.is_valid(), after.is_null())
-        more, fewer = (int(pc.sum(each, min_count=0).as_py()) for each in (come, gone))
-        return self._transaction.row_count() + more - fewer
+        had = self._transaction.size()
+        if self._applied or self._old is None:
+            return had
+        before, after = (rows.filter(rows.column("value").is_valid()) for rows in (self._old, self._changes))
+        return Size(
+            had.rows + after.num_rows - before.num_rows, max(0, had.bytes + size_bytes(after) - size_bytes(before))
+        )
 
     def reader(self) -> Reader:
         """The state after the epoch; for use before the transaction ends."""

@@ -27,7 +27,7 @@ from binshift.model import Bin, Fence, IntArray
 from binshift.store.bins import status as stored
 from binshift.store.bins import transitions, undo
 from binshift.store.bins.status import Status
-from binshift.store.engine.contract import KeyValueStore, StoreLimits, Transaction
+from binshift.store.engine.contract import KeyValueStore, Size, StoreLimits, Transaction
 
 logger = logging.getLogger(__name__)
 
@@ -87,9 +87,9 @@ class Reader:
         invariant(bool(self._visible[list(bins)].all()), "rows are scanned of a bin that is neither owned nor a copy")
         return self._transaction.scan_bins(bins, start, stop)
 
-    def row_count(self) -> int:
-        """All rows: those of owned bins and of copies, of states and of operators' own indexes. Costs next to nothing."""
-        return self._transaction.row_count()
+    def size(self) -> Size:
+        """All rows: those of owned bins and of copies, of states and of operators' own indexes."""
+        return self._transaction.size()
 
     def first_keys(self, bins: IntArray, space: bytes, length: int) -> list[bytes]:
         """The first ``length`` bytes of each bin's first key that begins with ``space``; empty where there is none.

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -64,6 +64,18 @@ class StoreLimits:
     """Free space on the disk that a write must leave: a memory-mapped file on a full disk kills its process."""
 
 
+class Size(NamedTuple):
+    """How much a store has.
+
+    Attributes:
+        rows: keys that a store keeps by a shared hash count as one.
+        bytes: that the rows take, roughly.
+    """
+
+    rows: int
+    bytes: int
+
+
 class Transaction(Protocol):
     """One moment of a store; in a write transaction, including what it has written itself."""
 
@@ -109,8 +121,8 @@ class Transaction(Protocol):
                 exception, and then nothing is changed.
         """
 
-    def row_count(self) -> int:
-        """Rows of all bins, without reading them; keys that a store keeps by a shared hash count as one."""
+    def size(self) -> Size:
+        """Of all bins, without reading them."""
 
     def drop(self, bin: Bin, rows_max: int) -> bool:
         """Delete at most ``rows_max`` rows of ``bin``; True when none are left."""
@@ -137,9 +149,6 @@ class KeyValueStore(Protocol):
         Raises:
             StoreBusy: another writer, in this process or another, did not finish in time.
         """
-
-    def size_bytes(self) -> int:
-        """Bytes the rows take, roughly (for metrics and balance)."""
 
     def close(self) -> None:
         """Give back what this handle holds. The rows stay (for a store on disk)."""

@@ -72,17 +72,6 @@ class LmdbStore:
                     handle.abort()
                     raise
 
-    def size_bytes(self) -> int:
-        """Bytes of all pages that hold rows."""
-        place = self._place
-        with (
-            place.environment() as opened,
-            place.translated(opened, self._limits),
-            opened.environment.begin() as handle,
-        ):
-            found = handle.stat(opened.rows)
-        return int((found["branch_pages"] + found["leaf_pages"] + found["overflow_pages"]) * found["psize"])
-
     def close(self) -> None:
         """Nothing: the environment stays open for the next task of this process (`close_environments` ends that)."""
 

@@ -23,7 +23,7 @@ from binshift.entries import Entries, bins_array, is_sorted, merge_last_wins, or
 from binshift.invariants import invariant
 from binshift.model import Bin, IntArray
 from binshift.store.engine import long_keys, room, row_checksums
-from binshift.store.engine.contract import KEY_PREFIX_BYTES_MAX, StoreLimits, check_sizes
+from binshift.store.engine.contract import KEY_PREFIX_BYTES_MAX, Size, StoreLimits, check_sizes
 from binshift.store.engine.ranges import Ranges
 from binshift.store.engine.users import Presence
 
@@ -173,9 +173,11 @@ class LmdbTransaction:
             for key, prefix in zip(found, prefixes, strict=True)
         ]
 
-    def row_count(self) -> int:
-        """Rows of all bins; long keys of the same hash count as one."""
-        return int(self._handle.stat(self._rows)["entries"])
+    def size(self) -> Size:
+        """Long keys of the same hash count as one row; of the bytes, all pages that hold rows count."""
+        found = self._handle.stat(self._rows)
+        pages = found["branch_pages"] + found["leaf_pages"] + found["overflow_pages"]
+        return Size(int(found["entries"]), int(pages * found["psize"]))
 
     def drop(self, bin: Bin, rows_max: int) -> bool:
         """Delete at most ``rows_max`` rows of ``bin``; True when none are left."""

@@ -23,7 +23,7 @@ from binshift.entries import Entries, concat, cut, make, merge_last_wins
 from binshift.errors import StoreBusy
 from binshift.invariants import invariant
 from binshift.model import Bin, IntArray
-from binshift.store.engine.contract import StoreLimits, Transaction, check_sizes
+from binshift.store.engine.contract import Size, StoreLimits, Transaction, check_sizes
 
 Rows = dict[int, dict[bytes, bytes]]
 
@@ -67,11 +67,6 @@ class MemoryStore:
                 self._rows, self._blobs = transaction.rows, transaction.blobs
         finally:
             self._writing.release()
-
-    def size_bytes(self) -> int:
-        """Bytes of all keys and values. Counts them, so ask seldom."""
-        rows = self._rows
-        return sum(len(key) + len(value) for bin_rows in rows.values() for key, value in bin_rows.items())
 
     def close(self) -> None:
         """Nothing to give back."""
@@ -148,10 +143,11 @@ class MemoryTransaction:
             else:
                 rows[key] = value
 
-    def row_count(self) -> int:
-        """Rows of all bins."""
+    def size(self) -> Size:
+        """Bytes of all keys and values. Counts them, so ask seldom."""
         self._check()
-        return sum(map(len, self.rows.values()))
+        content = sum(len(key) + len(value) for rows in self.rows.values() for key, value in rows.items())
+        return Size(sum(map(len, self.rows.values())), content)
 
     def drop(self, bin: Bin, rows_max: int) -> bool:
         """Delete at most ``rows_max`` rows of ``bin``; True when none are left."""
