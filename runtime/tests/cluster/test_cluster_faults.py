@@ -43,8 +43,8 @@ QUICK = {
     "spark.storage.blockManagerHeartbeatTimeoutMs": "8s",
 }
 """Timeouts that are short enough to exceed."""
-SHARE = {"spark.executor.cores": "2", "spark.executor.memory": "600m", "spark.cores.max": str(2 * WORKERS)}
-"""The share of an application on workers with capacity for several: one executor on each."""
+SHARE = {"spark.executor.cores": "3", "spark.executor.memory": "600m", "spark.cores.max": str(3 * WORKERS)}
+"""The share of an application on workers with capacity for several: one executor on each, with slots for standing tasks."""
 DRIVERS = 3
 """The number of applications that may have executors at one time: a suspended one, its successor, and one whose executors are
 just ending. A worker without capacity for one more would get no executor, and another worker two."""
@@ -75,7 +75,7 @@ def worlds(folder: Path, *, quick: bool, drivers: int = 1, files: bool = False) 
 
     With ``files``, its results are parquet files; otherwise those of its own function.
     """
-    cluster = HurtCluster(folder / "cluster", WORKERS, 3 * drivers, f"{650 * drivers}m")
+    cluster = HurtCluster(folder / "cluster", WORKERS, 5 * drivers, f"{650 * drivers}m")
     cluster.points, cluster.timeout_seconds = folder / "points", 5 if quick else 12
     (folder / "points").mkdir()
     conf: dict[str, dict[str, Any]] = {
@@ -131,6 +131,7 @@ def roomy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 CORE = [
     Case("commit.inside", "python"),
+    Case("commit.answered", "python"),
     Case("delta.after", "executor"),
     Case("flip.planned", "executor"),
     Case("record.after", "driver"),
