@@ -3,8 +3,8 @@
 The disk outlives the executor: a new executor finds the stores as the last one left them. `wipe` replaces the machine of
 the slot.
 
-A task that answers early sends its summary first and commits its store later, as a standing task does. It keeps the store's lock; who
-wants to write to the store waits for it, and who only reads finds the state before.
+A task that answers early sends its summary first and commits its store later, as a standing task does. It keeps the store's lock: a task
+that writes to the store waits for it, and one that only reads finds the state before.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class Machine:
             try:
                 task.advance()
             except Killed:
-                self._cut_off(task)  # its process is found dead by whoever needs it next
+                self._cut_off(task)  # its process is found dead by the task that needs it next
             except BinshiftError:
                 self._cut_off(task)
 

@@ -79,7 +79,7 @@ class EpochRun:
         return {name: self._ended[name] for name in self.world.graph.nodes}
 
     def _answered(self, task: Task) -> None:
-        """A task that has answered commits now, or when somebody has to wait for it."""
+        """A task that has answered commits now, or when another one has to wait for it."""
         if task.answered:
             machine = self.world.machine(self.on[task.spec.worker])
             machine.committing.append(task)

@@ -202,8 +202,7 @@ class Witness:
     def _check_owners(self, epoch: Epoch) -> None:
         """Check that the workers of the newest epoch own exactly the bins of its route, in the state of its record.
 
-        The stores of a missing worker, and lost stores, do not count: they are brought up to date when they are needed. A store whose
-        commit is still under way, or was cut off, is an epoch behind.
+        Stores that are lost, away or not committed yet do not count: they are brought up to date when they are needed.
         """
         for name in self._world.flows:
             for worker, stamp in self._stamps(name, epoch).items():

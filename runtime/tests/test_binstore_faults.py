@@ -56,8 +56,6 @@ class DyingStore:
         self._left = writes
         self._committed = committed
         self.read = kv.read
-        self.size_bytes = kv.size_bytes
-        self.row_count = kv.row_count
         self.close = kv.close
 
     @contextmanager

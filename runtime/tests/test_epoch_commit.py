@@ -95,15 +95,16 @@ def test_no_other_task_changes_the_store_meanwhile(kv: KeyValueStore, store: Bin
     """It waits, and then finds the epoch (I8)."""
     other = BinStore(kv, 2, LIMITS)
     with commit(store, 1, rows({})):
-        for change in (lambda: other.raise_fence(fence(1, term=2)), other.wait_for_writer):
-            with pytest.raises(StoreBusy):
-                change()
+        with pytest.raises(StoreBusy):
+            other.raise_fence(fence(1, term=2))
+        with pytest.raises(StoreBusy):
+            other.wait_for_writer()
     other.raise_fence(fence(1, term=2))
     assert other.undo(fence(1, term=2), at(0))
 
 
 def test_an_epoch_that_is_refused_is_not_begun(store: BinStore) -> None:
-    """Nobody relies on it before: a replaced task, another state, a value above the limit."""
+    """No caller relies on it before: a replaced task, another state, a value above the limit."""
     begun = []
     store.raise_fence(fence(1, term=2))
     with pytest.raises(Fenced), commit(store, 1, rows({})):

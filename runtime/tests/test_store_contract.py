@@ -273,7 +273,6 @@ def test_size_grows_with_the_rows(store: KeyValueStore) -> None:
     rows: list[tuple[int, bytes, bytes | None]] = [(n % 3, b"%05d" % n, b"v" * 100) for n in range(1000)]
     with store.write(1) as transaction:
         put(transaction, rows)
-        assert transaction.size().rows == 1000
         assert 100_000 < transaction.size().bytes < 1_000_000
 
 

@@ -119,9 +119,7 @@ def run_round(
     failed = damaged = None
     size = 0
     try:
-        store.wait_for_writer()  # an epoch may be recorded, and its commit here still under way
-        if spec.idle and store.status().owned:
-            _forget(store, spec.fence)
+        _begin(store, spec)
         for order in spec.copies:
             if not budget():
                 break
@@ -153,6 +151,13 @@ def run_round(
         damaged=damaged,
         seconds=seconds,
     )
+
+
+def _begin(store: BinStore, spec: BackgroundSpec) -> None:
+    """What the store owns is what the records name: an epoch can be recorded, and its commit here still under way."""
+    store.wait_for_writer()
+    if spec.idle and store.status().owned:
+        _forget(store, spec.fence)
 
 
 def _retire(store: BinStore, spec: BackgroundSpec, budget: Budget) -> None:

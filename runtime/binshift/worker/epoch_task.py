@@ -33,6 +33,7 @@ from binshift.operators.contract import EpochContext, EpochState, Keyed, Process
 from binshift.store.bins.binstore import BinStore
 from binshift.store.bins.epoch_commit import EpochCommit
 from binshift.store.bins.fenced_store import Reader
+from binshift.store.engine.contract import Size
 from binshift.worker.base_state import BaseState
 from binshift.worker.kept_times import KeptTimes
 from binshift.worker.key_sample import KeySample
@@ -135,9 +136,9 @@ class EpochTask:
             undo=self.spec.undo,
             read=ran.reader,
         ) as commit:
-            summary = self._summary(stamp, delta, changes, ran.state, commit)
+            wake_at_ms, stored = self._keep_times(ran.state, stamp, changes, commit), commit.size()
             self.seconds["commit"] = self.clock() - started
-            yield replace(summary, seconds=dict(self.seconds))
+            yield self._summary(stamp, delta, changes, ran.state, stored, wake_at_ms)
         self.seconds["commit"] = self.clock() - started
         failpoints.reached("commit.after")
 
@@ -186,11 +187,15 @@ class EpochTask:
             yield batch
 
     def _summary(
-        self, stamp: Stamp, delta: FileRef | None, changes: Entries, state: EpochState, commit: EpochCommit
+        self,
+        stamp: Stamp,
+        delta: FileRef | None,
+        changes: Entries,
+        state: EpochState,
+        stored: Size,
+        wake_at_ms: int | None,
     ) -> Summary:
         states_set, states_deleted = states_changed(changes)
-        wake_at_ms = self._keep_times(state, stamp, changes, commit)
-        stored = commit.size()
         return Summary(
             fence=self.spec.fence,
             operator=self.spec.operator,
@@ -199,7 +204,7 @@ class EpochTask:
             delta=delta,
             rows_in=self._counter.rows - state.rows_late,
             rows_out=self._rows_out,
-            seconds=self.seconds,
+            seconds=dict(self.seconds),
             brought_up=self._brought_up,
             states_set=states_set,
             states_deleted=states_deleted,

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 import pytest
 import test_oracle_zombies as zombies
+from oracle_answer_mutants import ANSWER_MUTANTS
 from oracle_graph_mutants import GRAPH_MUTANTS, GRAPH_STORIES
 from oracle_histories import play
 from oracle_loop_mutants import LOOP_MUTANTS
@@ -31,15 +32,13 @@ from binshift.log.log import Log
 from binshift.log.records import terms
 from binshift.log.records.commits import CommitRecord, SnapshotRef, encode_record
 from binshift.log.storage.layout import record_name
-from binshift.model import GENESIS, BinSet, Epoch, Fence, Stamp, Worker
+from binshift.model import BinSet, Epoch, Fence, Stamp, Worker
 from binshift.store.bins import copies as store_copies
 from binshift.store.bins import transitions, undo
 from binshift.store.bins.binstore import BinStore
 from binshift.store.bins.status import Status
 from binshift.worker import background_task, bring_up, epoch_task, rebuild
-from binshift.worker.base_state import BaseState
 from binshift.worker.rebuild import BinRebuild
-from simulator.faulty import Files
 
 Patch = pytest.MonkeyPatch
 
@@ -57,11 +56,6 @@ def undo_skipped(patch: Patch) -> None:
             return True
 
     patch.setattr(BinStore, "undo", skipped)
-
-
-def stamps_not_compared(patch: Patch) -> None:
-    """A task treats its store as the recorded state of the previous epoch, whatever it holds (I2)."""
-    patch.setattr(BaseState, "_is_reached", lambda self, status: True)
 
 
 def task_fence_ignored(patch: Patch) -> None:
@@ -220,43 +214,10 @@ def groups_read_their_neighbours(patch: Patch) -> None:
     patch.setattr(background_task, "ROUND_LIMITS", rebuild.Limits(bins_at_once=2))
 
 
-def answered_before_the_delta(patch: Patch) -> None:
-    """A summary is sent before the delta is durable (I4)."""
-    committing = epoch_task.EpochTask.committing
-
-    @contextlib.contextmanager
-    def hasty(self: epoch_task.EpochTask) -> Iterator[Any]:
-        storage, held = self.storage, Files()
-        if self.spec.replay is None:
-            self.storage = held
-        with committing(self) as summary:
-            yield summary
-        for name, content in held.content.items():
-            storage.put(name, content)
-
-    patch.setattr(epoch_task.EpochTask, "committing", hasty)
-
-
-def behind_counts_as_current(patch: Patch) -> None:
-    """A store that was cut off before its last commit keeps its bins as if it had that epoch (I2)."""
-
-    def newer(status: Status) -> Status:
-        copies = status.held_copies.with_bins(status.owned, status.stamp.epoch + 1)
-        return replace(status, stamp=GENESIS, owned=BinSet(), copies=copies, undo_to=None)
-
-    patch.setattr(transitions, "disowned", newer)
-
-
-def rounds_do_not_wait(patch: Patch) -> None:
-    """A round takes the state before an epoch for the recorded one, as the epoch's commit is still under way (I1)."""
-    patch.setattr(BinStore, "wait_for_writer", lambda self: None)
-
-
 MUTANTS: dict[str, Callable[[Patch], None]] = {
     each.__name__: each
     for each in (
         undo_skipped,
-        stamps_not_compared,
         task_fence_ignored,
         driver_fence_ignored,
         record_overwritten,
@@ -274,9 +235,7 @@ MUTANTS: dict[str, Callable[[Patch], None]] = {
         older_deltas_win,
         deletions_forgotten,
         groups_read_their_neighbours,
-        answered_before_the_delta,
-        behind_counts_as_current,
-        rounds_do_not_wait,
+        *ANSWER_MUTANTS,
         *LOOP_MUTANTS,
         *GRAPH_MUTANTS,
     )

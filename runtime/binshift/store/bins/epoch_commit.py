@@ -3,7 +3,7 @@
 This module owns the order of the writes (undo record, rows, status) and the count of the rows that comes of them. The rules are
 `transitions`'; the write lock is held from the first check to the end, so that no other task can come between.
 
-It must never write before all that can be refused has been checked: whoever asks may already rely on the epoch.
+It must never write before all that can be refused has been checked: who asks can already rely on the epoch.
 """
 
 from __future__ import annotations
@@ -26,6 +26,14 @@ logger = logging.getLogger(__name__)
 
 class EpochCommit:
     """An epoch in its transaction; see `BinStore.committing`.
+
+    Args:
+        store: where it is applied.
+        transaction: of the store, which may write.
+        status: of the store in it.
+        expect, stamp, owned: as for `transitions.committed`.
+        changes: each key once.
+        read: rows as they are stored now, for the undo record; None: there is to be none.
 
     Raises:
         NeedsBringUp, InvariantViolated: as `transitions.committed`.
