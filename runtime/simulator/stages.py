@@ -24,9 +24,6 @@ from simulator.machines import Task
 from simulator.stream import Batch
 from simulator.world import World
 
-STANDING, COMMITS_AT_ONCE = 0.5, 0.5
-"""Shares of the tasks that answer before they commit, and of these that commit before anything else happens."""
-
 
 @dataclass
 class EpochRun:
@@ -83,7 +80,7 @@ class EpochRun:
         if task.answered:
             machine = self.world.machine(self.on[task.spec.worker])
             machine.committing.append(task)
-            if self.world.rng.random() < COMMITS_AT_ONCE:
+            if self.world.rng.random() < self.world.tuning.commits_at_once:
                 machine.commit()
 
     def _end(self, name: str, running: Sequence[Task]) -> None:
@@ -115,7 +112,7 @@ class EpochRun:
                 machine, pieces = world.machine(executor), self._cut(rows[spec.worker])
                 if not machine.alive or machine.registered != executor:
                     raise EpochFailed(f"the executor of worker {spec.worker} was lost")
-                early = not spec.scratch and world.rng.random() < STANDING
+                early = not spec.scratch and world.rng.random() < world.tuning.standing
                 tasks.append(machine.run(spec, operator, pieces, attempt, self.report, early=early))
         return tasks
 

@@ -49,6 +49,8 @@ class Tuning:
         lost_worker_seconds: how long an epoch waits for a worker.
         take_over: whether an epoch then gives the bins of a missing worker to others instead of failing.
         standby_replicas: standby copies of each bin.
+        standing: the share of tasks that answer before they commit, and
+        commits_at_once: the share of these that commit before anything else happens.
         limits: of migrations.
         stores: of local stores.
         defaults: of requests.
@@ -70,6 +72,8 @@ class Tuning:
     lost_worker_seconds: float = 0.0
     take_over: bool = False
     standby_replicas: int = 0
+    standing: float = 0.5
+    commits_at_once: float = 0.5
     limits: Limits = field(default_factory=Limits)
     stores: StoreLimits = field(default_factory=lambda: StoreLimits(background_rows_max=24, lock_seconds_max=0.1))
     defaults: MigrationOptions = field(default_factory=lambda: MigrationOptions(batch_size=2))

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from simulator import Effect, Fault, Faults, Row, SimulatedCluster, Totals
-from simulator import stages as simulated_stages
+from simulator import Effect, Fault, Faults, Row, SimulatedCluster, Totals, Tuning
 
 CUT = 3
 """The epoch of which no store gets to the commit."""
 
 
-@pytest.fixture(autouse=True)
-def standing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every task answers before it commits."""
-    monkeypatch.setattr(simulated_stages, "STANDING", 1.0)
+STANDING = Tuning(standing=1.0)
+"""Every task answers before it commits."""
 
 
 def row(number: int) -> Row:
@@ -28,7 +25,7 @@ def cut_off(fault: Fault) -> SimulatedCluster:
     def plan(effect: Effect) -> Fault | None:
         return fault if effect.what == f"committing epoch {CUT}" else None
 
-    cluster = SimulatedCluster(Totals(), workers=2, faults=Faults(plan))
+    cluster = SimulatedCluster(Totals(), workers=2, tuning=STANDING, faults=Faults(plan))
     for number in range(CUT + 1):
         cluster.epoch([row(number * 10 + each) for each in range(10)])
     for machine in cluster.world.machines.values():
@@ -80,7 +77,7 @@ def test_a_driver_that_runs_the_epoch_again_finds_its_base() -> None:
             return Fault.KILL
         return Fault.REFUSE if effect.what == f"committing epoch {CUT}" and kill else None
 
-    cluster = SimulatedCluster(Totals(), workers=2, faults=Faults(plan))
+    cluster = SimulatedCluster(Totals(), workers=2, tuning=STANDING, faults=Faults(plan))
     for number in range(CUT + 2):
         cluster.epoch([row(number)])
     assert cluster.world.drivers == 2

@@ -20,7 +20,7 @@ from binshift.engine.migration_controller import MigrationController
 from binshift.engine.standbys import Standbys
 from binshift.model import BinSet, Epoch, Worker
 from binshift.store.bins.binstore import BinStore
-from binshift.worker import epoch_task
+from binshift.worker import base_state
 from binshift.worker.bring_up import bring_up, by_epoch
 from simulator import driver
 
@@ -143,7 +143,7 @@ def standby_without_the_last_delta(patch: Patch) -> None:
                 store.advance_copies(fence, some, to, [], have=epoch)
         return of(store, storage, fence, bins, to, *how)
 
-    patch.setattr(epoch_task, "bring_up", hasty)
+    patch.setattr(base_state, "bring_up", hasty)
 
 
 def standbys_not_used(patch: Patch) -> None:
