@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from stores import commit_epoch
 
 from binshift import entries
 from binshift.model import GENESIS, BinSet, Epoch, Fence, Stamp, Term
@@ -87,7 +88,7 @@ def grow(directory: Path, rng: np.random.Generator, identity: str, states: list[
     for epoch in range(7):
         fence, stamp = Fence(Term(1), Epoch(epoch), 0), Stamp(Epoch(epoch), f"1.{epoch}.0.{rng.integers(9)}")
         changes = [some_rows(rng, owned, 500)]
-        store.commit_epoch(fence, expect=at, stamp=stamp, owned=owned, changes=changes, undo=True)
+        commit_epoch(store, fence, expect=at, stamp=stamp, owned=owned, changes=changes, undo=True)
         states.append(held(store))
         at = stamp
         copied = BinSet([20 + epoch, 21 + epoch])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import count
 
 from log_worlds import DictStorage
+from stores import commit_epoch
 
 from binshift import entries
 from binshift.engine.copies import Copies
@@ -69,7 +70,7 @@ def test_bins_that_came_back_are_not_dropped() -> None:
     store = store_with_copies()
     stamp = store.status().stamp
     taken = BinSet([2])
-    store.commit_epoch(FENCE, expect=stamp, stamp=Stamp(Epoch(5), "a"), owned=taken, changes=[], undo=False)
+    commit_epoch(store, FENCE, expect=stamp, stamp=Stamp(Epoch(5), "a"), owned=taken, changes=[], undo=False)
     report = run_round(BackgroundSpec(Fence(Term(1), Epoch(5), 0), "count", W, drop=BINS), store, DictStorage())
     assert report.dropping == BinSet()
     with store.reader() as reader:

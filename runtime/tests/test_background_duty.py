@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from log_worlds import DictStorage
+from stores import commit_epoch
 
 from binshift import entries
 from binshift.engine.background_scheduler import BackgroundScheduler
@@ -108,7 +109,7 @@ def test_a_snapshot_rests_after_each_bin() -> None:
     store = BinStore(MemoryStore(), 16, StoreLimits())
     rows = [entries.make([bin], [b"k"], [b"v"]) for bin in bins]
     stamp = Stamp(fence.epoch, "a")
-    store.commit_epoch(fence, expect=store.status().stamp, stamp=stamp, owned=bins, changes=rows, undo=False)
+    commit_epoch(store, fence, expect=store.status().stamp, stamp=stamp, owned=bins, changes=rows, undo=False)
     clock, cpu = ManualClock(), count()
     budget = Budget(0.0, Duty(0.25), clock, lambda: next(cpu) / 200, clock.sleep)
     spec = BackgroundSpec(fence, "a", Worker(0), snapshot=bins, snapshot_attempt="1.s1")

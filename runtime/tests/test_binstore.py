@@ -14,6 +14,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from stores import commit_epoch
 
 from binshift.errors import Fenced, NeedsBringUp
 from binshift.invariants import InvariantViolated
@@ -61,17 +62,9 @@ class BinStoreMachine(ComparingMachine):
         owned = set(range(BINS))
         self.refuse_commits(stamp, wanted, wanted | (owned - at_hand))
         mine = [[row for row in part if row[0] in wanted] for part in changes]
-        self.call(
-            fence,
-            lambda f: self.store.commit_epoch(
-                f,
-                expect=model.stamp,
-                stamp=stamp,
-                owned=BinSet(wanted),
-                changes=[batch(part) for part in mine],
-                undo=undo,
-            ),
-        )
+        rows = [batch(part) for part in mine]
+        epoch = {"expect": model.stamp, "stamp": stamp, "owned": BinSet(wanted), "changes": rows, "undo": undo}
+        self.call(fence, lambda f: commit_epoch(self.store, f, **epoch))
         model.commit(stamp, wanted, [row for part in mine for row in part], undo)
 
     def refuse_commits(self, stamp: Stamp, wanted: set[int], too_many: set[int]) -> None:
@@ -80,7 +73,7 @@ class BinStoreMachine(ComparingMachine):
 
         def commit(expect: Stamp, owned: set[int], changes: list[Row]) -> None:
             rows = [batch(changes)]
-            self.store.commit_epoch(fence, expect=expect, stamp=stamp, owned=BinSet(owned), changes=rows, undo=True)
+            commit_epoch(self.store, fence, expect=expect, stamp=stamp, owned=BinSet(owned), changes=rows, undo=True)
 
         with pytest.raises(NeedsBringUp):
             commit(Stamp(model.stamp.epoch, "stale"), wanted, [(bin, b"a", b"stale") for bin in wanted])

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from stores import KINDS, commit_epoch, opened
 
 from binshift import entries
 from binshift.entries import Entries
@@ -40,11 +41,10 @@ def count(store: BinStore, bin: int, value: bytes | None = None) -> int:
     return len(found) if value is None else found.count(value)
 
 
-@pytest.fixture(params=["memory", "lmdb"])
+@pytest.fixture(params=KINDS)
 def kv(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[KeyValueStore]:
     """An empty key-value store of each kind."""
-    yield MemoryStore(LIMITS) if request.param == "memory" else open_lmdb(tmp_path, LIMITS)
-    close_environments(tmp_path)
+    yield from opened(request.param, tmp_path, LIMITS)
 
 
 @pytest.fixture
@@ -83,13 +83,13 @@ def test_background_tasks_outlive_epochs_but_not_drivers(store: BinStore) -> Non
 def test_an_epoch_above_the_undo_limit_commits_without_undo(kv: KeyValueStore) -> None:
     """Above the size limit undo_to is None, and the blobs of the earlier undo are gone (I7)."""
     store = BinStore(kv, BINS, StoreLimits(undo_bytes_max=1000))
-    store.commit_epoch(FENCE, expect=GENESIS, stamp=stamp(0), owned=ONE, changes=[batch(1, 5)], undo=True)
+    commit_epoch(store, FENCE, expect=GENESIS, stamp=stamp(0), owned=ONE, changes=[batch(1, 5)], undo=True)
     assert store.status().undo_to == GENESIS
-    store.commit_epoch(FENCE, expect=stamp(0), stamp=stamp(1), owned=ONE, changes=[batch(1, 500)], undo=True)
+    commit_epoch(store, FENCE, expect=stamp(0), stamp=stamp(1), owned=ONE, changes=[batch(1, 500)], undo=True)
     assert store.status().undo_to is None
     assert not store.undo(FENCE, stamp(0))
     assert undo_blobs(kv) == []
-    store.commit_epoch(FENCE, expect=stamp(1), stamp=stamp(2), owned=ONE, changes=[batch(1, 5)], undo=False)
+    commit_epoch(store, FENCE, expect=stamp(1), stamp=stamp(2), owned=ONE, changes=[batch(1, 5)], undo=False)
     assert (store.status().stamp, count(store, 1)) == (stamp(2), 500)
 
 
@@ -103,26 +103,27 @@ def undo_blobs(kv: KeyValueStore) -> list[str]:
 def test_a_large_epoch_is_undone_to_the_last_byte(kv: KeyValueStore, store: BinStore) -> None:
     """An undo record of several blobs is read back completely, and a smaller one leaves none of them."""
     before = batch(1, 3000, b"x" * 100)
-    store.commit_epoch(FENCE, expect=GENESIS, stamp=stamp(0), owned=ONE, changes=[before], undo=False)
+    commit_epoch(store, FENCE, expect=GENESIS, stamp=stamp(0), owned=ONE, changes=[before], undo=False)
     change = entries.merge_last_wins([batch(1, 4000, b"y"), entries.make([1], [b"00007"], [None])])
-    store.commit_epoch(FENCE, expect=stamp(0), stamp=stamp(1), owned=ONE, changes=[change], undo=True)
+    commit_epoch(store, FENCE, expect=stamp(0), stamp=stamp(1), owned=ONE, changes=[change], undo=True)
     assert len(undo_blobs(kv)) > 2 + entries.size_bytes(before) // CHUNK_BYTES - 1
     assert store.undo(FENCE, stamp(0))
     with store.reader() as reader:
         assert entries.concat(list(reader.scan(Bin(1)))).equals(before)
     assert undo_blobs(kv) == []
-    store.commit_epoch(FENCE, expect=stamp(0), stamp=stamp(1), owned=ONE, changes=[change], undo=True)
-    store.commit_epoch(FENCE, expect=stamp(1), stamp=stamp(2), owned=ONE, changes=[batch(1, 1)], undo=True)
+    commit_epoch(store, FENCE, expect=stamp(0), stamp=stamp(1), owned=ONE, changes=[change], undo=True)
+    commit_epoch(store, FENCE, expect=stamp(1), stamp=stamp(2), owned=ONE, changes=[batch(1, 1)], undo=True)
     assert undo_blobs(kv) == ["undo", "undo.000000"]
 
 
 def test_an_epoch_that_is_too_large_changes_nothing(kv: KeyValueStore) -> None:
     """A value above the limit rejects the epoch: stamp, rows, undo and fence are unchanged."""
     store = BinStore(MemoryStore(StoreLimits(value_bytes_max=50)), BINS)
-    store.commit_epoch(FENCE, expect=GENESIS, stamp=stamp(0), owned=ONE, changes=[batch(1, 3)], undo=True)
+    commit_epoch(store, FENCE, expect=GENESIS, stamp=stamp(0), owned=ONE, changes=[batch(1, 3)], undo=True)
     before = store.status()
     with pytest.raises(StateTooLarge, match="bin 1"):
-        store.commit_epoch(
+        commit_epoch(
+            store,
             Fence(Term(2), Epoch(0), 0),
             expect=stamp(0),
             stamp=stamp(1),
@@ -136,7 +137,7 @@ def test_an_epoch_that_is_too_large_changes_nothing(kv: KeyValueStore) -> None:
 
 def test_a_store_for_another_number_of_bins_starts_empty(kv: KeyValueStore, store: BinStore) -> None:
     """The same directory with another number of bins is empty; a task with the old number stops."""
-    store.commit_epoch(FENCE, expect=GENESIS, stamp=stamp(0), owned=ONE, changes=[batch(1, 3)], undo=True)
+    commit_epoch(store, FENCE, expect=GENESIS, stamp=stamp(0), owned=ONE, changes=[batch(1, 3)], undo=True)
     other = BinStore(kv, 2 * BINS, LIMITS)
     assert (other.status().stamp, len(other.status().visible)) == (GENESIS, 0)
     with kv.read() as transaction:
@@ -147,9 +148,9 @@ def test_a_store_for_another_number_of_bins_starts_empty(kv: KeyValueStore, stor
 
 def test_a_reader_keeps_status_and_rows_of_its_moment(store: BinStore) -> None:
     """An epoch committed while a reader is open changes neither its stamp nor its rows."""
-    store.commit_epoch(FENCE, expect=GENESIS, stamp=stamp(0), owned=ONE, changes=[batch(1, 3)], undo=True)
+    commit_epoch(store, FENCE, expect=GENESIS, stamp=stamp(0), owned=ONE, changes=[batch(1, 3)], undo=True)
     with store.reader() as reader:
-        store.commit_epoch(FENCE, expect=stamp(0), stamp=stamp(1), owned=ONE, changes=[batch(1, 9)], undo=True)
+        commit_epoch(store, FENCE, expect=stamp(0), stamp=stamp(1), owned=ONE, changes=[batch(1, 9)], undo=True)
         assert reader.status.stamp == stamp(0)
         assert sum(part.num_rows for part in reader.scan(Bin(1))) == 3
     assert count(store, 1) == 9
@@ -160,12 +161,12 @@ def test_a_garbled_blob_is_damage_and_the_directory_starts_empty(tmp_path: Path,
     """Bytes that are not a status or undo record raise StoreDamaged; after that the store is empty and usable."""
     kv = open_lmdb(tmp_path, LIMITS)
     store = BinStore(kv, BINS, LIMITS)
-    store.commit_epoch(FENCE, expect=GENESIS, stamp=stamp(0), owned=ONE, changes=[batch(1, 3)], undo=True)
+    commit_epoch(store, FENCE, expect=GENESIS, stamp=stamp(0), owned=ONE, changes=[batch(1, 3)], undo=True)
     with kv.write(1) as transaction:
         transaction.set_meta(blob, b"\xc1")
     with pytest.raises(StoreDamaged):
         store.undo(FENCE, GENESIS)
     assert store.status().stamp == GENESIS
-    store.commit_epoch(FENCE, expect=GENESIS, stamp=stamp(0), owned=ONE, changes=[batch(1, 3)], undo=True)
+    commit_epoch(store, FENCE, expect=GENESIS, stamp=stamp(0), owned=ONE, changes=[batch(1, 3)], undo=True)
     assert count(store, 1) == 3
     close_environments(tmp_path)

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from stores import KINDS, commit_epoch, opened
 
 from binshift import entries
 from binshift.entries import Entries
@@ -19,7 +20,6 @@ from binshift.model import GENESIS, Bin, BinSet, Epoch, Fence, Stamp, Term
 from binshift.store.bins.binstore import BinStore
 from binshift.store.engine.contract import KeyValueStore, StoreLimits, Transaction
 from binshift.store.engine.lmdb_store import close_environments, open_lmdb
-from binshift.store.engine.memory_store import MemoryStore
 
 BINS = 16
 LIMITS = StoreLimits(map_bytes_max=32 << 20, background_rows_max=16)
@@ -70,11 +70,10 @@ class DyingStore:
             raise Killed
 
 
-@pytest.fixture(params=["memory", "lmdb"])
+@pytest.fixture(params=KINDS)
 def kv(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[KeyValueStore]:
     """An empty key-value store of each kind."""
-    yield MemoryStore(LIMITS) if request.param == "memory" else open_lmdb(tmp_path, LIMITS)
-    close_environments(tmp_path)
+    yield from opened(request.param, tmp_path, LIMITS)
 
 
 @pytest.fixture
@@ -116,7 +115,7 @@ def test_a_copy_that_died_anywhere_is_never_visible(kv: KeyValueStore, store: Bi
             assert (count(store, 1, b"new"), count(store, 1), count(store, 2)) == (30, 30, 0)
         else:
             with pytest.raises(NeedsBringUp):
-                store.commit_epoch(FENCE, expect=GENESIS, stamp=stamp(6), owned=bins, changes=[], undo=True)
+                commit_epoch(store, FENCE, expect=GENESIS, stamp=stamp(6), owned=bins, changes=[], undo=True)
             assert store.status().partial_bins == bins
         store.install_copies(FENCE, bins, Epoch(4), old, begin=True, done=True)
         assert (count(store, 1, b"old"), count(store, 1), count(store, 2)) == (12, 12, 3)
@@ -143,11 +142,11 @@ def test_dropping_that_died_anywhere_can_be_ended(kv: KeyValueStore, store: BinS
 
 def test_an_epoch_that_died_anywhere_is_all_or_nothing(kv: KeyValueStore, store: BinStore) -> None:
     """If a process is killed while an epoch is committed and undone, one of the two states is complete and can be undone."""
-    store.commit_epoch(FENCE, expect=GENESIS, stamp=stamp(0), owned=ONE, changes=[batch(1, 30, b"0")], undo=True)
+    commit_epoch(store, FENCE, expect=GENESIS, stamp=stamp(0), owned=ONE, changes=[batch(1, 30, b"0")], undo=True)
 
     def there_and_back(dying: BinStore) -> None:
         change = [batch(1, 40, b"1")]
-        dying.commit_epoch(FENCE, expect=stamp(0), stamp=stamp(1), owned=ONE, changes=change, undo=True)
+        commit_epoch(dying, FENCE, expect=stamp(0), stamp=stamp(1), owned=ONE, changes=change, undo=True)
         assert dying.undo(FENCE, stamp(0))
 
     for _ in dying_at_each_write(kv, there_and_back):
@@ -159,9 +158,9 @@ def test_an_epoch_that_died_anywhere_is_all_or_nothing(kv: KeyValueStore, store:
 
 
 def test_a_process_killed_inside_an_epoch_leaves_the_earlier_state(tmp_path: Path) -> None:
-    """After os._exit in commit_epoch, with rows and undo already written, the next process finds neither."""
+    """After os._exit in the commit of an epoch, with rows and undo already written, the next process finds neither."""
     store = BinStore(open_lmdb(tmp_path, LIMITS), BINS, LIMITS)
-    store.commit_epoch(FENCE, expect=GENESIS, stamp=stamp(0), owned=ONE, changes=[batch(1, 5, b"0")], undo=False)
+    commit_epoch(store, FENCE, expect=GENESIS, stamp=stamp(0), owned=ONE, changes=[batch(1, 5, b"0")], undo=False)
     close_environments(tmp_path)
     program = f"""
         import os
@@ -173,8 +172,9 @@ def test_a_process_killed_inside_an_epoch_leaves_the_earlier_state(tmp_path: Pat
         store = binstore.BinStore(lmdb_store.open_lmdb({str(tmp_path)!r}, limits), {BINS}, limits)
         fenced_store.FencedStore.save = lambda *_: os._exit(9)
         change = make([1] * 9000, [b"%05d" % n for n in range(9000)], [b"1"] * 9000)
-        store.commit_epoch(Fence(1, 0, 1), expect=Stamp(0, "a"), stamp=Stamp(1, "a"), owned=BinSet([1]),
-                           changes=[change], undo=True)
+        with store.committing(Fence(1, 0, 1), expect=Stamp(0, "a"), stamp=Stamp(1, "a"), owned=BinSet([1]),
+                              changes=[change], undo=True):
+            pass
     """
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
     assert (

@@ -9,6 +9,7 @@ from pathlib import Path
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
+from stores import KINDS, commit_epoch, opened
 
 from binshift import entries
 from binshift.entries import Entries
@@ -18,7 +19,6 @@ from binshift.store.bins.binstore import BinStore
 from binshift.store.bins.epoch_commit import EpochCommit
 from binshift.store.engine import room
 from binshift.store.engine.contract import KeyValueStore, StoreLimits
-from binshift.store.engine.lmdb_store import close_environments, open_lmdb
 from binshift.store.engine.memory_store import MemoryStore
 
 BINS = BinSet([0, 1])
@@ -49,11 +49,10 @@ def commit(store: BinStore, epoch: int, changes: Entries, *, undo: bool = True) 
     return store.committing(fence(epoch), expect=expect, stamp=at(epoch), owned=BINS, changes=[changes], undo=undo)
 
 
-@pytest.fixture(params=["memory", "lmdb"])
+@pytest.fixture(params=KINDS)
 def kv(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[KeyValueStore]:
     """An empty store of each kind."""
-    yield MemoryStore(LIMITS) if request.param == "memory" else open_lmdb(tmp_path, LIMITS)
-    close_environments(tmp_path)
+    yield from opened(request.param, tmp_path, LIMITS)
 
 
 @pytest.fixture
@@ -110,7 +109,7 @@ def test_an_epoch_that_is_refused_is_not_begun(store: BinStore) -> None:
     with pytest.raises(Fenced), commit(store, 1, rows({})):
         begun.append("fenced")
     with pytest.raises(NeedsBringUp):
-        store.commit_epoch(fence(2, term=2), expect=at(1), stamp=at(2), owned=BINS, changes=[], undo=True)
+        commit_epoch(store, fence(2, term=2), expect=at(1), stamp=at(2), owned=BINS, changes=[], undo=True)
     large = [rows({(0, b"k"): b"v" * 101})]
     with (
         pytest.raises(StateTooLarge, match="value of 101 bytes"),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from stores import commit_epoch
 from test_operators import BINS, BUFFERS, COUNT, KEYS, counted
 
 from binshift.errors import Fenced, NeedsBringUp
@@ -41,7 +42,7 @@ class World:
         self.store = BinStore(self.kv, len(BINS))
         self.stamp = Stamp(Epoch(0), "1.0.0.a")
         fence = Fence(Term(1), Epoch(0), 0)
-        self.store.commit_epoch(fence, expect=GENESIS, stamp=self.stamp, owned=BINS, changes=[], undo=True)
+        commit_epoch(self.store, fence, expect=GENESIS, stamp=self.stamp, owned=BINS, changes=[], undo=True)
         self.kv.writes = 0
 
     def task(

@@ -12,6 +12,7 @@ from java_stderr import capture_java_stderr
 from log_drivers import FORMAT, Driver
 from pyspark.sql import SparkSession
 from small_disk import MIB, SmallDisk, small_disk
+from stores import commit_epoch
 from test_local_checkpoint_files import Files
 
 from binshift import entries
@@ -108,7 +109,7 @@ def test_an_epoch_on_a_full_store_changes_nothing(disk: SmallDisk) -> None:
 
 def commit(store: BinStore, expect: Stamp, epoch: int, changes: Entries) -> None:
     """One epoch."""
-    store.commit_epoch(FENCE, expect=expect, stamp=stamp(epoch), owned=ONE, changes=[changes], undo=True)
+    commit_epoch(store, FENCE, expect=expect, stamp=stamp(epoch), owned=ONE, changes=[changes], undo=True)
 
 
 def values(store: BinStore) -> set[Any]:

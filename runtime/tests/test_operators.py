@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from stores import commit_epoch
 
 from binshift.entries import merge_last_wins
 from binshift.errors import UserFunctionFailed
@@ -55,7 +56,7 @@ class Runs:
         after = Stamp(self.epoch, f"1.{self.epoch}.0.0")
         fence = Fence(Term(1), self.epoch, 0)
         changes = [merge_last_wins(state.changes)]
-        self.store.commit_epoch(fence, expect=self.stamp, stamp=after, owned=BINS, changes=changes, undo=True)
+        commit_epoch(self.store, fence, expect=self.stamp, stamp=after, owned=BINS, changes=changes, undo=True)
         self.stamp = after
         return rows
 

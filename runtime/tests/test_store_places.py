@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from stores import commit_epoch
+
 from binshift import entries
 from binshift.model import GENESIS, BinSet, Epoch, Fence, Stamp, Term
 from binshift.store.engine.contract import KeyValueStore, StoreLimits
@@ -88,7 +90,7 @@ def test_a_scratch_store_is_gone_afterwards(tmp_path: Path) -> None:
         assert not left.exists()
         rows = entries.make([3], [b"key"], [b"value"])
         fence, stamp = Fence(Term(1), Epoch(0), 0), Stamp(Epoch(0), "1.0.0.1")
-        store.commit_epoch(fence, expect=GENESIS, stamp=stamp, owned=BinSet([3]), changes=[rows], undo=False)
+        commit_epoch(store, fence, expect=GENESIS, stamp=stamp, owned=BinSet([3]), changes=[rows], undo=False)
         assert store.size().rows == 1
         assert mapped(tmp_path) == 1
     assert list(tmp_path.iterdir()) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from stores import commit_epoch
 
 from binshift import entries
 from binshift.model import GENESIS, BinSet, Epoch, Fence, Stamp, Term
@@ -22,10 +23,10 @@ def test_rows_are_counted_with_those_of_copies(kind: str, tmp_path: Path) -> Non
     assert store.size().rows == 0
     rows = entries.make([1, 1, 2], [b"a", b"b", b"c"], [b"1", b"2", b"3"])
     first, second = Stamp(Epoch(0), "0"), Stamp(Epoch(1), "1")
-    store.commit_epoch(fence, expect=GENESIS, stamp=first, owned=BinSet([1, 2]), changes=[rows], undo=False)
+    commit_epoch(store, fence, expect=GENESIS, stamp=first, owned=BinSet([1, 2]), changes=[rows], undo=False)
     assert store.size().rows == 3
     rows = entries.make([1, 1], [b"a", b"b"], [b"other", None])
-    store.commit_epoch(fence, expect=first, stamp=second, owned=BinSet([1, 2]), changes=[rows], undo=True)
+    commit_epoch(store, fence, expect=first, stamp=second, owned=BinSet([1, 2]), changes=[rows], undo=True)
     assert store.size().rows == 2
     copy = entries.make([5, 5], [b"x", b"y"], [b"1", b"2"])
     store.install_copies(fence, BinSet([5]), Epoch(1), [copy], begin=True, done=True)

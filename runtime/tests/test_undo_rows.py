@@ -6,6 +6,7 @@ import hypothesis.strategies as st
 import pyarrow as pa
 import pytest
 from hypothesis import given
+from stores import commit_epoch
 
 from binshift import entries
 from binshift.entries import Entries
@@ -37,7 +38,7 @@ def filled(stored: dict[tuple[int, bytes], bytes], limits: StoreLimits) -> BinSt
     """A store with these rows, after epoch 0."""
     store = BinStore(MemoryStore(limits), 3, limits)
     changes = [rows({**stored})]
-    store.commit_epoch(FENCE, expect=GENESIS, stamp=at(0), owned=OWNED, changes=changes, undo=False)
+    commit_epoch(store, FENCE, expect=GENESIS, stamp=at(0), owned=OWNED, changes=changes, undo=False)
     return store
 
 
@@ -62,7 +63,7 @@ def test_an_undo_gives_back_what_was_read_and_what_was_not(
             asked = rows(dict.fromkeys(keys))
             reader.get_many(entries.bins_array(asked), asked.column("key"))
     fence = Fence(Term(1), Epoch(1), 0)
-    store.commit_epoch(fence, expect=at(0), stamp=at(1), owned=OWNED, changes=[rows(changes)], undo=True, read=reader)
+    commit_epoch(store, fence, expect=at(0), stamp=at(1), owned=OWNED, changes=[rows(changes)], undo=True, read=reader)
     assert store.undo(fence, at(0)) or room == 40
     if store.status().stamp == at(0):
         assert contents(store) == before
@@ -76,8 +77,8 @@ def test_what_was_read_of_another_state_does_not_count() -> None:
         reader.get_many(entries.bins_array(asked), asked.column("key"))
     for epoch in (1, 2):
         change = [rows({(0, b"k"): b"%d" % epoch})]
-        store.commit_epoch(
-            FENCE, expect=at(epoch - 1), stamp=at(epoch), owned=OWNED, changes=change, undo=True, read=reader
+        commit_epoch(
+            store, FENCE, expect=at(epoch - 1), stamp=at(epoch), owned=OWNED, changes=change, undo=True, read=reader
         )
     assert store.undo(FENCE, at(1))
     assert contents(store) == [{"bin": 0, "key": b"k", "value": b"1"}]

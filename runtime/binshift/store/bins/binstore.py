@@ -50,7 +50,8 @@ class BinStore:
     >>> folder = TemporaryDirectory()
     >>> store, fence = BinStore(open_lmdb(folder.name), bins=8), Fence(Term(1), Epoch(0), 1)
     >>> change, first = rows.make([3], [b"key"], [b"value"]), Stamp(Epoch(0), "1-1-0")
-    >>> store.commit_epoch(fence, expect=GENESIS, stamp=first, owned=BinSet([3, 4]), changes=[change], undo=True)
+    >>> with store.committing(fence, expect=GENESIS, stamp=first, owned=BinSet([3, 4]), changes=[change], undo=True):
+    ...     pass
     >>> with store.reader() as reader:
     ...     reader.status.stamp.epoch, [batch.num_rows for batch in reader.scan(Bin(3))]
     (0, [1])
@@ -81,7 +82,7 @@ class BinStore:
     def reader(self, *, remember: bool = False) -> AbstractContextManager[Reader]:
         """A snapshot: rows and the status they have together. It never waits for a writer; leave it soon.
 
-        With ``remember``, it keeps the rows that are read by key, for `commit_epoch`.
+        With ``remember``, it keeps the rows that are read by key, for `committing`.
         """
         return self._fenced.reading(remember=remember)
 
@@ -136,21 +137,6 @@ class BinStore:
             commit = EpochCommit(self._fenced, transaction, status, expect, stamp, owned, merged, old)
             yield commit
             commit.apply()
-
-    def commit_epoch(
-        self,
-        fence: Fence,
-        *,
-        expect: Stamp,
-        stamp: Stamp,
-        owned: BinSet,
-        changes: Sequence[Entries],
-        undo: bool,
-        read: Reader | None = None,
-    ) -> None:
-        """Apply an epoch; see `committing`."""
-        with self.committing(fence, expect=expect, stamp=stamp, owned=owned, changes=changes, undo=undo, read=read):
-            pass
 
     def undo(self, fence: Fence, to: Stamp) -> bool:
         """Go back one epoch, if that leads ``to``; False, with nothing changed, if it does not.

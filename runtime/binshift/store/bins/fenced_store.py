@@ -39,7 +39,7 @@ class Reader:
         status: at that moment.
         transaction: reads the rows.
         bins: of the dataflow.
-        remember_bytes: how many bytes of rows that are read by key it remembers, for `BinStore.commit_epoch`.
+        remember_bytes: how many bytes of rows that are read by key it remembers, for `BinStore.committing`.
     """
 
     def __init__(self, status: Status, transaction: Transaction, bins: int, remember_bytes: int = 0) -> None:
