@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from binshift.log.files.blocks import read_all
+from binshift.log.files.reading import read_all
 from binshift.log.index import loading
 from binshift.log.index.bringup import BringUp
 from binshift.log.index.index import Index

@@ -15,7 +15,7 @@ import msgspec
 from log_drivers import FORMAT, Driver, files_of
 from log_worlds import DictStorage, Rows
 
-from binshift.log.files.blocks import read_bins
+from binshift.log.files.reading import read_bins
 from binshift.log.index import retention
 from binshift.log.index.bringup import BringUp
 from binshift.log.index.index import Index

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from binshift import entries
 from binshift.errors import LogDamaged, LogFileMissing
-from binshift.log.files.blocks import read_all, write_file
+from binshift.log.files import blocks, reading
 from binshift.log.index.bringup import BringUp
 from binshift.log.index.index import Index
 from binshift.log.records import bin_sizes
@@ -173,7 +173,7 @@ class World:
                 state[key] = value
         attempt = f"{self.term}.{epoch}.0.{operator}_{worker}"
         name = layout.delta_name(epoch, operator, worker, attempt)
-        return Part(operator, worker, attempt, write_file(self.storage, name, batches_of(changed, self.rng)))
+        return Part(operator, worker, attempt, blocks.write_file(self.storage, name, batches_of(changed, self.rng)))
 
     def snapshot(self, share: float = 0.7) -> None:
         """Let a worker write a snapshot of a share of its bins at a recent epoch; the next record accepts it."""
@@ -197,7 +197,7 @@ class World:
             return
         rows = {key: value for key, value in self.states[epoch][operator].items() if key[0] in bins}
         name = layout.snapshot_name(epoch, operator, worker, stamp.attempt, self.rng.randrange(10**6))
-        file = write_file(self.storage, name, batches_of(rows, None))
+        file = blocks.write_file(self.storage, name, batches_of(rows, None))
         held = [loads_of(rows, b) for b in bins if loads_of(rows, b)[0]]
         text = bin_sizes.pack([n for n, _ in held], [size for _, size in held])
         self.snapshots.append(SnapshotRef.of(operator, worker, stamp, bins, file, text))
@@ -224,7 +224,7 @@ class World:
         if not self.storage.exists(file.name):
             raise LogFileMissing(file.name)
         if file.name not in self._parsed:
-            batches = read_all(self.storage, file)
+            batches = reading.read_all(self.storage, file)
             self._parsed[file.name] = [row for each in batches for row in zip(*each.to_pydict().values(), strict=True)]
         return self._parsed[file.name]
 

@@ -16,8 +16,8 @@ from log_worlds import DictStorage, DictUpload
 from binshift import entries
 from binshift.errors import ForeignLog, LogDamaged, LogFileMissing
 from binshift.invariants import InvariantViolated
-from binshift.log.files import blocks, trailer
-from binshift.log.files.blocks import FileWriter, read_all, read_bins, read_parts, write_file
+from binshift.log.files import blocks, reading, trailer
+from binshift.log.files.reading import read_all, read_bins, read_parts
 from binshift.log.records.commits import FileRef
 from binshift.log.records.envelope import digest
 from binshift.model import BinSet
@@ -50,7 +50,7 @@ def rows_of(batches: Sequence[entries.Entries]) -> list[Row]:
 
 def write(storage: DictStorage, batches: Sequence[entries.Entries], block_bytes: int) -> FileRef | None:
     """A file with small blocks."""
-    with FileWriter(storage, "deltas/x", block_bytes=block_bytes) as file:
+    with blocks.FileWriter(storage, "deltas/x", block_bytes=block_bytes) as file:
         for each in batches:
             file.add(each)
         return file.finish()
@@ -72,9 +72,9 @@ def test_rows_come_back_by_bin(parts: list[list[Row]], block_bytes: int, small: 
         assert not storage.files
         return
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blocks, "SMALL_FILE_BYTES", 10**6 if small else 0)
-        patch.setattr(blocks, "READ_BYTES_MAX", 2000)
-        patch.setattr(blocks, "READ_GAP_BYTES_MAX", 600)
+        patch.setattr(reading, "SMALL_FILE_BYTES", 10**6 if small else 0)
+        patch.setattr(reading, "READ_BYTES_MAX", 2000)
+        patch.setattr(reading, "READ_GAP_BYTES_MAX", 600)
         assert rows_of(list(read_all(storage, file))) == written
         found = rows_of(list(read_bins(storage, file, BinSet(wanted))))
     assert found == [row for row in written if row[0] in wanted]
@@ -90,7 +90,7 @@ def big_file(storage: DictStorage, rows: int = 60_000) -> tuple[FileRef, entries
     keys = [b"\0" + i.to_bytes(8, "big") for i in range(rows)]
     values = [bytes(16)] * rows
     made = entries.make(bins, keys, values)
-    file = write_file(storage, "deltas/big", [made])
+    file = blocks.write_file(storage, "deltas/big", [made])
     assert file is not None
     return file, made
 
@@ -107,10 +107,10 @@ def test_several_files_are_read_as_one_after_the_other(
     storage = DictStorage()
     parts = []
     for number, (rows, bins) in enumerate(zip(files, wanted, strict=False)):
-        if file := write_file(storage, f"deltas/{number}", [batch(rows)]):
+        if file := blocks.write_file(storage, f"deltas/{number}", [batch(rows)]):
             parts.append((file, BinSet(sorted(bins))))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blocks, "SMALL_FILE_BYTES", small_bytes)
+        patch.setattr(reading, "SMALL_FILE_BYTES", small_bytes)
         together = [rows_of(list(part)) for part in read_parts(storage, parts)]
         assert together == [rows_of(list(read_bins(storage, *part))) for part in parts]
 
@@ -155,7 +155,7 @@ def test_writing_is_streamed_and_blocks_are_filled(monkeypatch: pytest.MonkeyPat
         real(self, data)
 
     monkeypatch.setattr(DictUpload, "write", write)
-    with FileWriter(storage, "deltas/x", block_bytes=4000) as file:
+    with blocks.FileWriter(storage, "deltas/x", block_bytes=4000) as file:
         for b in range(400):
             file.add(batch([(b, b"k", b"v" * 90)]))
             assert file._pending_bytes <= 2 * 4000
@@ -172,7 +172,7 @@ def test_an_unsorted_batch_is_our_mistake() -> None:
     storage = DictStorage()
     for rows in ([(2, b"a", b""), (1, b"a", b"")], [(1, b"b", b""), (1, b"a", b"")], [(1, b"a", b""), (1, b"a", b"")]):
         made = entries.make([b for b, _, _ in rows], [k for _, k, _ in rows], [v for _, _, v in rows])
-        with FileWriter(storage, "deltas/x") as file, pytest.raises(InvariantViolated, match="not sorted"):
+        with blocks.FileWriter(storage, "deltas/x") as file, pytest.raises(InvariantViolated, match="not sorted"):
             file.add(made)
     assert not storage.files
 
@@ -186,14 +186,14 @@ def test_an_error_leaves_no_file() -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        write_file(storage, "deltas/x", failing())
+        blocks.write_file(storage, "deltas/x", failing())
     assert not storage.files
 
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_every_altered_byte_is_noticed(whole: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A flipped bit anywhere, any truncation and any appended byte is reported as damage of this file."""
-    monkeypatch.setattr(blocks, "SMALL_FILE_BYTES", 10**6 if whole else 0)
+    monkeypatch.setattr(reading, "SMALL_FILE_BYTES", 10**6 if whole else 0)
     storage = DictStorage()
     rows: list[Row] = [(b, b"key", b"value") for b in range(4)]
     file = write(storage, [batch(rows)], 40)

@@ -79,6 +79,25 @@ def test_a_group_has_a_share_of_the_bytes() -> None:
     assert len(list(made.groups(half))) in (2, 3)
 
 
+@pytest.mark.parametrize("merged_rows", [1, 1 << 30])
+def test_rows_before_a_snapshot_do_not_return(merged_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A block of a delta has rows of other bins, too: also of one that was emptied, and whose snapshot is newer and has no rows."""
+    monkeypatch.setattr(rebuild, "MERGED_ROWS", merged_rows)
+    storage, bins = DictStorage(), BinSet([1, 2])
+    parts = []
+    for epoch, found in (
+        (3, entries.make([1, 2, 3], [b"k"] * 3, [b"old"] * 3)),
+        (6, entries.make([1], [b"l"], [b"new"])),
+    ):
+        file = write_file(storage, f"deltas/{epoch}", [found])
+        assert file is not None
+        parts.append(DeltaPart(Epoch(epoch), file, BinSet([1])))
+    starts = ((Epoch(-1), BinSet([1])), (Epoch(5), BinSet([2])))
+    made = BinRebuild(storage, BringUp("sum", Epoch(6), bins, bins, starts, (), tuple(parts)), bins)
+    rows = concat([made.rows(group) for group in made.groups(WHOLE)])
+    assert rows.to_pylist() == entries.make([1, 1], [b"k", b"l"], [b"old", b"new"]).to_pylist()
+
+
 @pytest.mark.parametrize("shared_rows", [0, 1 << 30])
 def test_there_is_a_rest_after_each_file(shared_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """However small the groups are, files that all groups share are read once, and no two of them without a rest."""

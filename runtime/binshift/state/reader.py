@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from binshift.errors import ForeignLog, InvalidQuery
-from binshift.log.files.blocks import read_all
+from binshift.log.files.reading import read_all
 from binshift.log.index import loading
 from binshift.log.index.bringup import BringUp
 from binshift.log.index.index import Index

@@ -15,7 +15,7 @@ from itertools import islice
 from binshift import failpoints
 from binshift.entries import Entries, cut
 from binshift.errors import NeedsBringUp
-from binshift.log.files.blocks import read_parts
+from binshift.log.files.reading import read_parts
 from binshift.log.index.bringup import CATCH_UP_EPOCHS_MAX, BringUp
 from binshift.log.storage.contract import Storage
 from binshift.model import Bin, BinSet, Epoch, Fence

@@ -24,7 +24,8 @@ import pyarrow as pa
 from binshift import failpoints
 from binshift.entries import Entries, merge_last_wins
 from binshift.invariants import invariant
-from binshift.log.files.blocks import read_all, write_file
+from binshift.log.files.blocks import write_file
+from binshift.log.files.reading import read_all
 from binshift.log.records.commits import FileRef
 from binshift.log.storage.contract import Storage
 from binshift.log.storage.layout import delta_name

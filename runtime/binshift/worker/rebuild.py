@@ -12,15 +12,21 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+import pyarrow as pa
 
-from binshift.entries import EMPTY, Entries, bins_array, merge_last_wins
-from binshift.log.files.blocks import read_bins, read_parts
-from binshift.log.index.bringup import BringUp, DeltaPart, SnapshotPart
+from binshift.entries import EMPTY, Entries, bins_array, concat, merge_last_wins
+from binshift.log.files.reading import read_bins, read_blocks
+from binshift.log.index.bringup import BringUp
 from binshift.log.storage.contract import Storage
-from binshift.model import BinSet, IntArray
+from binshift.model import BinSet, Epoch, IntArray
 
 SHARED_ROWS_MAX = 500_000
 """Rows of deltas that are kept for the groups to come; with more, each group reads its own."""
+
+MERGED_ROWS = 16_384
+"""Rows of small deltas that are merged at once: each call of Arrow costs as much as some hundred rows."""
+
+_NEVER = np.iinfo(np.int32).max
 
 
 @dataclass(frozen=True)
@@ -67,9 +73,9 @@ class BinRebuild:
 
     def groups(self, limits: Limits) -> Iterator[BinSet]:
         """The bins, ascending, in groups within the limits."""
-        parts = self.files.parts
-        rows = sum(self._share(part, part.file.rows) for part in parts)
-        size = sum(self._share(part, part.file.bytes) for part in parts)
+        shares = list(zip(self._shares, self.files.parts, strict=True))
+        rows = sum(share * part.file.rows for share, part in shares)
+        size = sum(share * part.file.bytes for share, part in shares)
         fitting = min(limits.rows_at_once / max(rows, 1), limits.bytes_at_once / max(size, 1)) * len(self.bins)
         step = max(1, min(limits.bins_at_once, int(fitting))) if rows else max(1, len(self.bins))
         for at in range(0, len(self.bins), step):
@@ -98,30 +104,43 @@ class BinRebuild:
     @cached_property
     def _are_shared(self) -> bool:
         """Whether the deltas are small in total; the same result for every group."""
-        return sum(self._share(delta, delta.file.rows) for delta in self.files.deltas) <= SHARED_ROWS_MAX
+        deltas = zip(self._shares[len(self.files.snapshots) :], self.files.deltas, strict=True)
+        return sum(share * delta.file.rows for share, delta in deltas) <= SHARED_ROWS_MAX
 
     def _read(self, bins: BinSet) -> Iterator[Entries]:
-        """Oldest first; of each bin only what came after its snapshot."""
-        starts = self._starts()
-        parts = []
-        for delta in self.files.deltas:
-            found = (delta.bins & bins).array
-            if wanted := BinSet(found[starts[found] < delta.epoch]):
-                parts.append((delta.file, wanted))
-        for rows in read_parts(self.storage, parts):
-            yield from rows
+        """Oldest first, sorted; of each bin only what came after its snapshot. What is small is merged on the way."""
+        starts = self._starts(bins)
+        held, rows = list[tuple[Epoch, Entries]](), 0
+        deltas = [delta for delta in self.files.deltas if delta.bins & bins]
+        for delta, blocks in zip(deltas, read_blocks(self.storage, [(d.file, bins) for d in deltas]), strict=True):
+            for block in blocks:
+                held.append((delta.epoch, block))
+                rows += block.num_rows
+                if rows >= MERGED_ROWS:
+                    yield _after(starts, held)
+                    held, rows = [], 0
             self.rest()
+        yield _after(starts, held)
 
-    def _starts(self) -> IntArray:
-        """By bin, the epoch of its snapshot; -1 without one."""
-        starts = np.full(int(self.bins.array.max(initial=0)) + 1, -1, dtype=np.int32)
-        for snapshot in self.files.snapshots:
-            starts[(snapshot.bins & self.bins).array] = snapshot.epoch
+    def _starts(self, bins: BinSet) -> IntArray:
+        """By bin, the epoch after which its deltas count; never for other bins. The last place is that of all higher ones."""
+        starts = np.full(int(bins.array.max(initial=-1)) + 2, _NEVER, dtype=np.int32)
+        for epoch, some in self.files.starts:
+            starts[(some & bins).array] = epoch
         return starts
 
-    def _share(self, part: SnapshotPart | DeltaPart, total: int) -> int:
-        """About how much of its file's total is of the bins that are built."""
-        return total * len(part.bins & self.bins) // max(1, len(part.file.bins))
+    @cached_property
+    def _shares(self) -> Sequence[float]:
+        """Of each part, about how much of its file is of the bins that are built."""
+        return [len(part.bins & self.bins) / max(1, len(part.file.bins)) for part in self.files.parts]
+
+
+def _after(starts: IntArray, held: Sequence[tuple[Epoch, Entries]]) -> Entries:
+    """The rows of epochs after the one where their bin starts, sorted; of two with one key the later one."""
+    rows = concat([block for _, block in held])
+    epochs = np.repeat(np.array([epoch for epoch, _ in held], np.int32), [block.num_rows for _, block in held])
+    wanted = starts[np.minimum(bins_array(rows), len(starts) - 1)] < epochs
+    return merge_last_wins([rows if wanted.all() else rows.filter(pa.array(wanted))])
 
 
 def _live(entries: Entries) -> Entries:

@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 
 from binshift.errors import ForeignLog, LogDamaged, LogError, LogFileMissing
-from binshift.log.files import blocks
+from binshift.log.files import reading
 from binshift.log.index import loading, manifests, retention
 from binshift.log.index.index import Index
 from binshift.log.records import commits, formats, outputs, owners, schemas, terms
@@ -198,7 +198,7 @@ def _data_files(storage: Storage, index: Index, sizes: Mapping[str, int]) -> Ite
 
 
 def _read_data_file(storage: Storage, file: FileRef, size: int) -> None:
-    rows = sum(batch.num_rows for batch in blocks.read_all(storage, file))
+    rows = sum(batch.num_rows for batch in reading.read_all(storage, file))
     if rows != file.rows:
         raise LogDamaged(f"{file.name} has {rows} rows; {file.rows} are recorded")
     if size != file.bytes:
