@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from log_worlds import DictStorage, World
 
-from binshift.engine.rhythm import EPOCH_BYTES
-from binshift.engine.snapshots import CYCLE_EPOCHS_MAX, SLICES, SnapshotCycle, slice_bins
+from binshift.engine.snapshots import CYCLE_EPOCHS_MAX, SLICES, WRITTEN_BYTES, SnapshotCycle, slice_bins
 from binshift.model import Worker
 
 CYCLE = 64
-sizes = st.lists(st.integers(0, 4 * EPOCH_BYTES), min_size=1, max_size=64).map(lambda found: np.array(found, np.int64))
+sizes = st.lists(st.integers(0, 4 * WRITTEN_BYTES), min_size=1, max_size=64).map(
+    lambda found: np.array(found, np.int64)
+)
 
 
 def cycle(loads: np.ndarray, epochs: int) -> tuple[int, list[int]]:
@@ -38,7 +39,7 @@ def cycle(loads: np.ndarray, epochs: int) -> tuple[int, list[int]]:
 @given(sizes)
 def test_every_bin_is_written_within_two_cycles(loads: np.ndarray) -> None:
     """This holds for any sizes. The length of a cycle is determined by its bytes."""
-    length = max(CYCLE, min(int(loads.sum()) // EPOCH_BYTES, CYCLE_EPOCHS_MAX))
+    length = max(CYCLE, min(int(loads.sum()) // WRITTEN_BYTES, CYCLE_EPOCHS_MAX))
     epochs, _ = cycle(loads, 4 * length)
     assert epochs <= 2 * length + 2 * CYCLE // SLICES + 1
 
@@ -48,7 +49,7 @@ def test_a_slice_does_not_grow_with_the_state(bin_kib: int, bins: int) -> None:
     """With many bins of equal size, a slice has about what the epochs since the last one allow."""
     loads = np.full(bins, bin_kib * 1024 * 10, np.int64)
     _, slices = cycle(loads, 8 * CYCLE_EPOCHS_MAX)
-    assert max(slices) <= max(2 * CYCLE // SLICES * EPOCH_BYTES, loads.sum() // SLICES + loads[0])
+    assert max(slices) <= max(2 * CYCLE // SLICES * WRITTEN_BYTES, loads.sum() // SLICES + loads[0])
 
 
 def test_a_worker_of_nothing_but_new_bins_writes_them_in_one_cycle() -> None:

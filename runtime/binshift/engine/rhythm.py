@@ -21,7 +21,7 @@ STRETCH_MAX = 4
 """An interval has at most so many times its epochs."""
 
 EPOCH_BYTES = 256 * 1024
-"""To read so many bytes of deltas costs about what reading a small delta does, so that they count as an epoch."""
+"""In a fast stream, so many bytes of deltas count as an epoch: as many as an epoch of one with fewer and larger ones has."""
 
 
 @dataclass(frozen=True, slots=True)
