@@ -19,7 +19,7 @@ from binshift.entries import Entries
 from binshift.invariants import invariant
 from binshift.log.files.trailer import Block, encode_trailer
 from binshift.log.records import binsets
-from binshift.log.records.commits import FileRef as FileRef
+from binshift.log.records.commits import FileRef
 from binshift.log.records.envelope import digest
 from binshift.log.storage.contract import ByteRange, Storage, Upload
 from binshift.model import BinSet
