@@ -98,6 +98,20 @@ def test_rows_before_a_snapshot_do_not_return(merged_rows: int, monkeypatch: pyt
     assert rows.to_pylist() == entries.make([1, 1], [b"k", b"l"], [b"old", b"new"]).to_pylist()
 
 
+def test_blocks_are_not_fetched_for_bins_with_a_newer_snapshot() -> None:
+    """Of a large delta only what is needed is fetched: a filling of many megabytes must not be read for the one bin that is left."""
+    storage, bins = DictStorage(), BinSet(range(16))
+    rows = entries.make(list(bins), [b"k"] * 16, [bytes(256 * 1024)] * 16)
+    file = write_file(storage, "deltas/3", [rows])
+    assert file is not None
+    starts = ((Epoch(-1), BinSet([4])), (Epoch(5), bins - BinSet([4])))
+    delta = DeltaPart(Epoch(3), file, BinSet([4]))
+    made = BinRebuild(storage, BringUp("sum", Epoch(6), bins, bins, starts, (), (delta,)), bins)
+    found = concat([made.rows(group) for group in made.groups(WHOLE)])
+    assert bin_set(found) == BinSet([4])
+    assert sum(end - start for _, (start, end) in storage.read) < 2 * 256 * 1024 + file.trailer
+
+
 @pytest.mark.parametrize("shared_rows", [0, 1 << 30])
 def test_there_is_a_rest_after_each_file(shared_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """However small the groups are, files that all groups share are read once, and no two of them without a rest."""

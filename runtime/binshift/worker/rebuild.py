@@ -111,8 +111,9 @@ class BinRebuild:
         """Oldest first, sorted; of each bin only what came after its snapshot. What is small is merged on the way."""
         starts = self._starts(bins)
         held, rows = list[tuple[Epoch, Entries]](), 0
-        deltas = [delta for delta in self.files.deltas if delta.bins & bins]
-        for delta, blocks in zip(deltas, read_blocks(self.storage, [(d.file, bins) for d in deltas]), strict=True):
+        deltas = [(delta, wanted) for delta in self.files.deltas if (wanted := delta.bins & bins)]
+        parts = [(delta.file, wanted) for delta, wanted in deltas]
+        for (delta, _), blocks in zip(deltas, read_blocks(self.storage, parts), strict=True):
             for block in blocks:
                 held.append((delta.epoch, block))
                 rows += block.num_rows
