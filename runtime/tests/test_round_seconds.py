@@ -42,10 +42,11 @@ def test_a_round_that_loads_much_is_long(fresh: int, size: int, seconds: float) 
 def test_operators_of_a_worker_have_the_same_time() -> None:
     """The round of a worker ends with its slowest operator: one with less to do must not stop long before, with its copies half made."""
     fence = Fence(Term(1), Epoch(1), 0)
-    found = with_common_time(
+    specs = [
         BackgroundSpec(fence, operator, Worker(worker), budget_seconds=seconds)
         for worker, operator, seconds in ((0, "a", SHORT_SECONDS), (0, "b", LONG_SECONDS), (1, "a", SHORT_SECONDS))
-    )
+    ]
+    found = with_common_time(specs)
     assert [(spec.worker, spec.operator, spec.budget_seconds) for spec in found] == [
         (0, "a", LONG_SECONDS),
         (0, "b", LONG_SECONDS),

@@ -7,7 +7,7 @@ done twice needs no memory of itself.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from binshift.engine.snapshots import SnapshotCycle
@@ -71,11 +71,12 @@ class BackgroundScheduler:
         self._ordered_drops = dict(self._copies.drops)
         there = set(alive) - self._backoff.resting()
         specs = [self._spec(index, route, o, w, duty) for o in self._operators for w in sorted(there)]
-        return with_common_time(
+        due = [
             spec
             for spec in specs
             if spec.copies or spec.drop or spec.snapshot or not self._copies.known(spec.operator, spec.worker)
-        )
+        ]
+        return with_common_time(due)
 
     def _spec(self, index: Index, route: Route, operator: str, worker: Worker, duty: float) -> BackgroundSpec:
         wanted = self._copies.wanted(worker) - route.bins_of(worker)
@@ -136,13 +137,12 @@ class BackgroundScheduler:
         ]
 
 
-def with_common_time(specs: Iterable[BackgroundSpec]) -> list[BackgroundSpec]:
+def with_common_time(specs: Sequence[BackgroundSpec]) -> list[BackgroundSpec]:
     """All operators of a worker have as long as the one with the most to do: its round ends when all have ended."""
-    found = list(specs)
     longest: dict[Worker, float] = {}
-    for spec in found:
+    for spec in specs:
         longest[spec.worker] = max(spec.budget_seconds, longest.get(spec.worker, 0.0))
-    return [replace(spec, budget_seconds=longest[spec.worker]) for spec in found]
+    return [replace(spec, budget_seconds=longest[spec.worker]) for spec in specs]
 
 
 def round_seconds(copies: Sequence[CopyOrder]) -> float:

@@ -21,7 +21,7 @@ STRETCH_MAX = 4
 """An interval has at most so many times its epochs."""
 
 EPOCH_BYTES = 256 * 1024
-"""In a fast stream, so many bytes of deltas count as an epoch: as many as an epoch of one with fewer and larger ones has."""
+"""In a fast stream, so many bytes of deltas count as an epoch, whatever the clock shows: a recovery has to read them."""
 
 
 @dataclass(frozen=True, slots=True)

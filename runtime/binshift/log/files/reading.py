@@ -43,7 +43,7 @@ def read_bins(storage: Storage, file: FileRef, bins: BinSet) -> Iterator[Entries
     """
     with _reading(file):
         content = _content(storage, file)
-    return _rows(storage, file, bins, content)
+    return _restricted(_holding(storage, file, bins, content), bins)
 
 
 def read_parts(storage: Storage, parts: Sequence[tuple[FileRef, BinSet]]) -> Iterator[Iterator[Entries]]:
@@ -62,18 +62,26 @@ def read_blocks(storage: Storage, parts: Sequence[tuple[FileRef, BinSet]]) -> It
     for file, bins in parts:
         with _reading(file):
             content = next(small) if file.bytes <= SMALL_FILE_BYTES else None
-        yield _blocks(storage, file, bins, content)
+        yield _holding(storage, file, bins, content)
 
 
-def _rows(storage: Storage, file: FileRef, bins: BinSet, content: bytes | None) -> Iterator[Entries]:
-    return _restricted(_blocks(storage, file, bins, content), bins)
-
-
-def _blocks(storage: Storage, file: FileRef, bins: BinSet, content: bytes | None) -> Iterator[Entries]:
+def read_all(storage: Storage, file: FileRef) -> Iterator[Entries]:
+    """All rows of the file; otherwise as `read_bins`. Reading to the end verifies every byte."""
     with _reading(file):
-        for blocks in _fetch_groups(_trailer(storage, file, content).holding(bins)):
-            for block, data in zip(blocks, _fetch(storage, file, blocks, content), strict=True):
-                yield _decode(file, block, data)
+        content = _content(storage, file)
+        yield from _decoded(storage, file, list(_trailer(storage, file, content).blocks), content)
+
+
+def _holding(storage: Storage, file: FileRef, bins: BinSet, content: bytes | None) -> Iterator[Entries]:
+    """The blocks that have some of ``bins``."""
+    with _reading(file):
+        yield from _decoded(storage, file, _trailer(storage, file, content).holding(bins), content)
+
+
+def _decoded(storage: Storage, file: FileRef, blocks: list[Block], content: bytes | None) -> Iterator[Entries]:
+    for group in _fetch_groups(blocks):
+        for block, data in zip(group, _fetch(storage, file, group, content), strict=True):
+            yield _decode(file, block, data)
 
 
 def _restricted(blocks: Iterator[Entries], bins: BinSet) -> Iterator[Entries]:
@@ -83,15 +91,6 @@ def _restricted(blocks: Iterator[Entries], bins: BinSet) -> Iterator[Entries]:
 def _reading(file: FileRef) -> AbstractContextManager[None]:
     named = layout.parse(file.name)
     return reading(file.name, operator=named.operator, epoch=named.number) if named else reading(file.name)
-
-
-def read_all(storage: Storage, file: FileRef) -> Iterator[Entries]:
-    """All rows of the file; otherwise as `read_bins`. Reading to the end verifies every byte."""
-    with _reading(file):
-        content = _content(storage, file)
-        for blocks in _fetch_groups(list(_trailer(storage, file, content).blocks)):
-            for block, data in zip(blocks, _fetch(storage, file, blocks, content), strict=True):
-                yield _decode(file, block, data)
 
 
 def _content(storage: Storage, file: FileRef) -> bytes | None:
