@@ -7,12 +7,13 @@ store that opens holds one of these states completely, or nothing; the log decid
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from stores import commit_epoch
+from stores import commit_epoch, packing
 
 from binshift import entries
 from binshift.model import GENESIS, BinSet, Epoch, Fence, Stamp, Term
@@ -35,7 +36,7 @@ class Past:
     """The past states of a directory.
 
     Attributes:
-        files: by name, as they are now; of the data file only the used part, as it is as long as the map.
+        files: by name, as they are now, those of runs too; of the data file only the used part, as it is as long as the map.
         states: all states of the store; the last one is current.
         earlier: the data file some transactions earlier.
         other: the data file of another worker's store.
@@ -64,7 +65,11 @@ def opened(directory: Path) -> BinStore:
 def files_of(directory: Path) -> Files:
     """Everything in it but locks; zeros at the end left out."""
     names = (cache_directory.DATA, cache_directory.HEADER, "lock.mdb")
-    return {name: (directory / name).read_bytes().rstrip(b"\0") for name in names}
+    runs = {
+        f"{cache_directory.RUNS}/{path.name}": path.read_bytes()
+        for path in (directory / cache_directory.RUNS).iterdir()
+    }
+    return {name: (directory / name).read_bytes().rstrip(b"\0") for name in names} | runs
 
 
 def past(directory: Path, seed: int) -> Past:
@@ -72,7 +77,8 @@ def past(directory: Path, seed: int) -> Past:
     rng = np.random.default_rng(seed)
     grow(directory / "other", np.random.default_rng(seed + 1), "query/state/1", [])
     states: list[State] = []
-    earlier = grow(directory / "this", rng, IDENTITY, states)
+    with packing(rows_min=20):
+        earlier = grow(directory / "this", rng, IDENTITY, states)
     return Past(
         files_of(directory / "this"),
         states,
@@ -137,6 +143,13 @@ def _flip_structure(rng: random.Random, files: Files, was: Past) -> None:
     files[cache_directory.DATA] = bytes(data)
 
 
+def _flip_run(rng: random.Random, files: Files, was: Past) -> None:
+    name = rng.choice(sorted(name for name in files if name.endswith(".run")))
+    data = bytearray(files[name])
+    data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+    files[name] = bytes(data)
+
+
 def _overwrite(rng: random.Random, files: Files, was: Past) -> None:
     data = bytearray(files[cache_directory.DATA])
     length = rng.choice((1, 8, 64, 512, PAGE_BYTES, 3 * PAGE_BYTES))
@@ -182,6 +195,7 @@ def _another_file(rng: random.Random, files: Files, was: Past) -> None:
 ACTS: dict[str, Act] = {
     "flipped": _flip,
     "flipped in structure": _flip_structure,
+    "flipped in a run": _flip_run,
     "overwritten": _overwrite,
     "pages swapped": _swap_pages,
     "cut": _cut,
@@ -200,10 +214,10 @@ def damaged(was: Past, directory: Path, seed: int) -> str:
     acts = [act for act in sorted(ACTS) for _ in range(1 if act in RARE else 6)]
     act = rng.choice(acts)
     ACTS[act](rng, files, was)
-    for name in was.files:
-        (directory / name).unlink(missing_ok=True)
-        if name in files:
-            (directory / name).write_bytes(files[name])
+    shutil.rmtree(directory)
+    (directory / cache_directory.RUNS).mkdir(parents=True)
+    for name, content in files.items():
+        (directory / name).write_bytes(content)
     data = directory / cache_directory.DATA
     if data.exists() and not (act == "cut" and rng.random() < 0.5):
         with data.open("r+b") as file:

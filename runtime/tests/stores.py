@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from binshift.model import Fence
 from binshift.store.bins.binstore import BinStore
+from binshift.store.engine import sorted_run
 from binshift.store.engine.contract import KeyValueStore, StoreLimits
 from binshift.store.engine.lmdb_store import close_environments, open_lmdb
 from binshift.store.engine.memory_store import MemoryStore
 
-KINDS = ("memory", "lmdb")
+KINDS = ("memory", "lmdb", "runs")
 
 
 def opened(kind: str, folder: Path, limits: StoreLimits) -> Iterator[KeyValueStore]:
     """An empty key-value store of a kind, for a fixture."""
-    yield MemoryStore(limits) if kind == "memory" else open_lmdb(folder, limits)
+    with packing(rows_min=1) if kind == "runs" else nullcontext():
+        yield MemoryStore(limits) if kind == "memory" else open_lmdb(folder, limits)
     close_environments(folder)
+
+
+@contextmanager
+def packing(rows_min: int) -> Iterator[None]:
+    """So many rows of a copy already become a run, of few rows."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sorted_run, "ROWS_MIN", rows_min)
+        patch.setattr(sorted_run, "ROWS_MAX", max(2 * rows_min, 7))
+        yield
 
 
 def commit_epoch(store: BinStore, fence: Fence, **epoch: Any) -> None:

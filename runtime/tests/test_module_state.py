@@ -47,6 +47,7 @@ KEPT = {
     "binshift/spark/tasks/task.py storage_of": "as kept_of",
     "binshift/spark/tasks/user_rows.py _row_class": "a cache with a limit: every epoch has a new processor, and a class takes long to make",
     "binshift/store/bins/status.py _read": "a cache: every transaction reads a status, which only epochs and rounds change",
+    "binshift/store/engine/run_listing.py _decoded": "a cache: every transaction reads the listing of runs",
     "binshift/store/bins/status.py bins_of": "a cache, as _read",
     "binshift/store/engine/lmdb_place.py places": "a process must open an LMDB file only once",
     "binshift/store/engine/row_checksums.py _rng": "draws this module's constants, and is not used again",

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from binshift import failpoints
-from binshift.entries import Entries, cut
+from binshift.entries import Entries
 from binshift.errors import NeedsBringUp
 from binshift.log.files.reading import read_parts
 from binshift.log.index.bringup import CATCH_UP_EPOCHS_MAX, BringUp
@@ -155,14 +155,9 @@ class _BringUp:
         if self.files.complete_to() < self.to:
             raise NeedsBringUp(f"the files given lead to epoch {self.files.complete_to()}, not to {self.to}")
         rows = rebuild.rows(bins)
-        limits = self.limits
-        parts = [[part] for part in cut(rows, limits.bytes_per_transaction, limits.rows_per_transaction)] or [[]]
-        for at, part in enumerate(parts, start=1):
-            failpoints.reached("copy.before")
-            self.store.install_copies(self.fence, bins, self.to, part, begin=at == 1, done=at == len(parts))
-            failpoints.reached("copy.after")
-            if at < len(parts):
-                self.pause()
+        failpoints.reached("copy.before")
+        self.store.install_copies(self.fence, bins, self.to, [rows], begin=True, done=True, pause=self.pause)
+        failpoints.reached("copy.after")
         self.progress.bins += len(bins)
         self.progress.count([rows])
 

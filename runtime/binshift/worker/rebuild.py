@@ -37,8 +37,8 @@ class Limits:
         bins_at_once: bins read and merged together.
         rows_at_once: about how many rows these may have; a bin with more is alone.
         bytes_at_once: about how many bytes of files these may be in; a bin with more is alone.
-        rows_per_transaction: rows written while the store's write lock is held.
-        bytes_per_transaction: bytes written meanwhile; a row with more is alone.
+        rows_per_transaction: rows of deltas written while the store's write lock is held.
+        bytes_per_transaction: bytes of deltas written meanwhile; a row with more is alone.
     """
 
     bins_at_once: int = 256

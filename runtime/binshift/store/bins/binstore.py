@@ -182,11 +182,13 @@ class BinStore:
         begin: bool,
         done: bool,
         attempt: str | None = None,
+        pause: copies.Pause = lambda: True,
     ) -> None:
-        """Write a part of a copy of ``bins`` at ``epoch``, in many short transactions.
+        """Write a part of a copy of ``bins`` at ``epoch``, in many short transactions; ``pause`` is called between them.
 
         With ``begin``, whatever copy of them there was goes first. With ``done``, the copy is whole and counts; before,
-        and if it is never done, it does not. Its parts come through this one object, or name the same ``attempt``.
+        and if it is never done, it does not. Its parts come through this one object, or name the same ``attempt``; the first
+        batch of rows after ``begin`` is the fastest to write.
 
         Raises:
             NeedsBringUp: a bin is already owned; or the copy continues without having begun, or another one of these bins
@@ -196,7 +198,7 @@ class BinStore:
         attempt = attempt or self._attempt
         if begin:
             copies.begin(self._fenced, fence, bins, epoch, attempt)
-        copies.write(self._fenced, fence, bins, epoch, attempt, entries)
+        copies.write(self._fenced, fence, bins, epoch, attempt, entries, begun=begin, pause=pause)
         if done:
             copies.finish(self._fenced, fence, bins, epoch, attempt)
 

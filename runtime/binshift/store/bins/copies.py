@@ -19,7 +19,9 @@ from binshift.invariants import invariant
 from binshift.model import BinSet, Epoch, Fence
 from binshift.store.bins import transitions
 from binshift.store.bins.fenced_store import FencedStore
+from binshift.store.engine import sorted_run
 from binshift.store.engine.contract import Transaction
+from binshift.store.engine.sorted_run import SortedRun
 
 Pause = Callable[[], bool]
 """Called between transactions; rests if needed, and returns whether there is time for another one."""
@@ -42,16 +44,43 @@ def begin(fenced: FencedStore, fence: Fence, bins: BinSet, epoch: Epoch, attempt
 
 
 def write(
-    fenced: FencedStore, fence: Fence, bins: BinSet, epoch: Epoch, attempt: str, entries: Sequence[Entries]
+    fenced: FencedStore,
+    fence: Fence,
+    bins: BinSet,
+    epoch: Epoch,
+    attempt: str,
+    entries: Sequence[Entries],
+    *,
+    begun: bool,
+    pause: Pause,
 ) -> None:
-    """Write rows of a copy that has begun."""
-    for batch in entries:
+    """Write rows of a copy. The first batch is packed if the copy has ``begun`` in this call: nothing of its bins is stored yet."""
+    for number, batch in enumerate(entries):
         merged = rows.merge_last_wins([batch])
         invariant(not len(rows.bin_set(merged) - bins), "a copy has rows of other bins")
-        for piece in rows.cut(merged, fenced.limits.background_bytes_max, fenced.limits.background_rows_max):
-            with fenced.writing(fence, background=True) as (transaction, status):
-                transitions.check_part(status, bins, epoch, attempt)
-                transaction.put_many(piece)
+        for at, part in enumerate(rows.cut(merged, sorted_run.BYTES_MAX, sorted_run.ROWS_MAX)):
+            if number or at:
+                pause()
+            packed = SortedRun.of(part)  # before the lock is taken
+            if number or not begun or not _add(fenced, fence, bins, epoch, attempt, packed):
+                _put(fenced, fence, bins, epoch, attempt, part, pause)
+
+
+def _add(fenced: FencedStore, fence: Fence, bins: BinSet, epoch: Epoch, attempt: str, run: SortedRun) -> bool:
+    with fenced.writing(fence, background=True) as (transaction, status):
+        transitions.check_part(status, bins, epoch, attempt)
+        return transaction.add_run(run)
+
+
+def _put(
+    fenced: FencedStore, fence: Fence, bins: BinSet, epoch: Epoch, attempt: str, part: Entries, pause: Pause
+) -> None:
+    for at, piece in enumerate(rows.cut(part, fenced.limits.background_bytes_max, fenced.limits.background_rows_max)):
+        if at:
+            pause()
+        with fenced.writing(fence, background=True) as (transaction, status):
+            transitions.check_part(status, bins, epoch, attempt)
+            transaction.put_many(piece)
 
 
 def finish(fenced: FencedStore, fence: Fence, bins: BinSet, epoch: Epoch, attempt: str) -> None:

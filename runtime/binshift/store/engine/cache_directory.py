@@ -16,6 +16,7 @@ import fcntl
 import hashlib
 import logging
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -32,10 +33,12 @@ from binshift.store.engine import room
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 3
+FORMAT = 4
 """Changes whenever stored keys, values or blobs do."""
 
 DATA, HEADER, LOCK, USERS = "data.mdb", "header.json", "writer.lock", "users.lock"
+RUNS = "runs"
+"""The folder of sorted runs."""
 _READERS = "lock.mdb"
 _OURS = (HEADER, DATA, _READERS)
 _POLL_SECONDS_MIN, _POLL_SECONDS_MAX = 0.0005, 0.02
@@ -106,6 +109,7 @@ def wipe(directory: Path, reason: str) -> None:
         logger.warning("local store %s is discarded and starts empty: %s", directory, reason)
     for name in _OURS:
         (directory / name).unlink(missing_ok=True)
+    shutil.rmtree(directory / RUNS, ignore_errors=True)
 
 
 def forget_readers(directory: Path) -> None:

@@ -23,6 +23,7 @@ from binshift.entries import Entries, bins_array
 from binshift.errors import StateTooLarge
 from binshift.invariants import invariant
 from binshift.model import Bin, IntArray
+from binshift.store.engine.sorted_run import SortedRun
 
 MIB = 1 << 20
 
@@ -50,11 +51,11 @@ class StoreLimits:
     scan_bytes_max: int = 1 * MIB
     """Most bytes of one batch of a scan (a single longer row comes alone)."""
 
-    background_rows_max: int = 10_000
+    background_rows_max: int = 2_500
     """Most rows one background transaction writes or deletes: LMDB has one writer at a time, so a longer one (above
-    some ten milliseconds) would make an epoch wait."""
+    some milliseconds) would make an epoch wait."""
 
-    background_bytes_max: int = 4 * MIB
+    background_bytes_max: int = 1 * MIB
     """Most bytes of one background transaction (a single longer row comes alone)."""
 
     lock_seconds_max: float = 20.0
@@ -106,7 +107,7 @@ class Transaction(Protocol):
 
         Args:
             bins: in any order; ascending ones are fastest.
-            space: a short prefix.
+            space: a short prefix, not empty.
             length: at most `KEY_PREFIX_BYTES_MAX`.
         """
 
@@ -121,11 +122,18 @@ class Transaction(Protocol):
                 exception, and then nothing is changed.
         """
 
+    def add_run(self, run: SortedRun) -> bool:
+        """Write rows none of whose keys is stored, as a whole; False, with nothing changed, if they are to be put one by one.
+
+        Raises:
+            StateTooLarge, DiskFull: as for `put_many`.
+        """
+
     def size(self) -> Size:
         """Of all bins, without reading them."""
 
     def drop(self, bin: Bin, rows_max: int) -> bool:
-        """Delete at most ``rows_max`` rows of ``bin``; True when none are left."""
+        """Delete rows of ``bin``, one by one at most ``rows_max``; True when none are left."""
 
     def clear(self) -> None:
         """Delete all rows of all bins; the blobs stay."""

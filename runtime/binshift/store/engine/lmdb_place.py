@@ -27,6 +27,7 @@ from binshift.store.engine import cache_directory, lmdb_file, room, row_checksum
 from binshift.store.engine.contract import StoreLimits
 from binshift.store.engine.lmdb_places import Places
 from binshift.store.engine.lmdb_transaction import Opened
+from binshift.store.engine.run_files import RunFiles
 from binshift.store.engine.users import Presence
 
 _TORN = (
@@ -48,6 +49,7 @@ class LmdbPlace:
     def __init__(self, directory: Path, map_bytes: int, identity: str) -> None:
         self.directory = directory
         self.lock = cache_directory.WriteLock(directory)
+        self.runs = RunFiles(directory)
         self._map_bytes = map_bytes
         self._identity = identity
         self._mutex = threading.RLock()
@@ -81,7 +83,7 @@ class LmdbPlace:
     def forget(self) -> None:
         """Close the environment as soon as no thread uses it; the next one checks the directory again."""
         with self._mutex:
-            opened, self._opened = self._opened, None
+            opened, self._opened, self.runs = self._opened, None, RunFiles(self.directory)
             if opened is not None:
                 opened.stale = True
                 if not opened.users:

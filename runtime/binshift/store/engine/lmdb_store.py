@@ -1,4 +1,4 @@
-"""The store on disk: LMDB, opened once per process and directory (`lmdb_place`).
+"""The store on disk: LMDB, opened once per process and directory (`lmdb_place`), and sorted runs, which LMDB lists (`runs`).
 
 It must never wait for LMDB's own writer lock (it has no time-out; binshift's is taken first), and never raise an untranslated
 LMDB error: a full map is `StateTooLarge`, a full disk `DiskFull`, a torn file `StoreDamaged`, after which the next task to open
@@ -17,8 +17,11 @@ import lmdb
 from binshift.errors import StoreBusy
 from binshift.store.engine import room
 from binshift.store.engine.contract import StoreLimits, Transaction
+from binshift.store.engine.layered_transaction import LayeredTransaction
 from binshift.store.engine.lmdb_place import LmdbPlace, places
 from binshift.store.engine.lmdb_transaction import LmdbTransaction, Opened
+from binshift.store.engine.run_files import Removed
+from binshift.store.engine.runs import Runs
 
 
 class LmdbStore:
@@ -41,9 +44,9 @@ class LmdbStore:
             StoreDamaged: the file turns out to be torn.
         """
         with self._place.environment() as opened, self._place.translated(opened, self._limits):
-            handle = _begin_read(opened)
+            handle, rows, runs = self._snapshot(opened)
             try:
-                yield LmdbTransaction(handle, opened, self._limits, self.directory, writable=False)
+                yield LayeredTransaction(rows, runs, self._limits)
             finally:
                 handle.abort()
 
@@ -66,11 +69,33 @@ class LmdbStore:
             with opened.presence.changing():
                 handle = opened.environment.begin(write=True)
                 try:
-                    yield LmdbTransaction(handle, opened, self._limits, self.directory, writable=True)
+                    rows = LmdbTransaction(handle, opened, self._limits, self.directory, writable=True)
+                    runs = Runs(rows, self._place.runs)
+                    yield LayeredTransaction(rows, runs, self._limits)
+                    runs.save()
                     handle.commit()
                 except BaseException:
                     handle.abort()
                     raise
+                runs.tidy()
+
+    def _snapshot(self, opened: Opened) -> tuple[lmdb.Transaction[bytes], LmdbTransaction, Runs]:
+        """A snapshot whose runs are all mapped; a newer one if a writer has removed one of them since."""
+        missed = None
+        while True:
+            handle = _begin_read(opened)
+            try:
+                rows = LmdbTransaction(handle, opened, self._limits, self.directory, writable=False)
+                return handle, rows, Runs(rows, self._place.runs)
+            except Removed:
+                now = handle.id()
+                handle.abort()
+                if now == missed:  # there is no newer one: the file is lost
+                    raise
+                missed = now
+            except BaseException:
+                handle.abort()
+                raise
 
     def close(self) -> None:
         """Nothing: the environment stays open for the next task of this process (`close_environments` ends that)."""

@@ -24,6 +24,7 @@ from binshift.errors import StoreBusy
 from binshift.invariants import invariant
 from binshift.model import Bin, IntArray
 from binshift.store.engine.contract import Size, StoreLimits, Transaction, check_sizes
+from binshift.store.engine.sorted_run import SortedRun
 
 Rows = dict[int, dict[bytes, bytes]]
 
@@ -142,6 +143,11 @@ class MemoryTransaction:
                 rows.pop(key, None)
             else:
                 rows[key] = value
+
+    def add_run(self, run: SortedRun) -> bool:
+        """Rows are put one by one."""
+        self.check(run.rows)
+        return False
 
     def size(self) -> Size:
         """Bytes of all keys and values. Counts them, so ask seldom."""

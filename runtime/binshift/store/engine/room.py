@@ -74,6 +74,11 @@ def check_fits(map_bytes: int) -> None:
         raise InvalidSettings(refusal(map_bytes, f"limit {limit} bytes, of which {used_bytes()} are used"))
 
 
+def is_limited() -> bool:
+    """Whether this process's address space is limited."""
+    return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+
+
 def used_bytes() -> int:
     """Address space in use now; 0 where the system does not report it."""
     with suppress(OSError):

@@ -87,7 +87,7 @@ def verify_blob(name: str, sealed: bytes) -> bytes:
 
 def row_sums(stored: pa.BinaryArray, values: pa.BinaryArray) -> Sums:
     """The sum of each row."""
-    sums = _sums(stored) * _KEY + _sums(values)
+    sums = hashes(stored) * _KEY + hashes(values)
     mixed: Sums = (sums ^ (sums >> _HALF)) * _LAST
     return mixed
 
@@ -98,7 +98,7 @@ def _blob_sum(name: str, blob: bytes) -> bytes:
     return hasher.digest()
 
 
-def _sums(column: pa.BinaryArray) -> Sums:
+def hashes(column: pa.BinaryArray) -> Sums:
     """A sum of each value, which takes all of its bytes and its length."""
     bounds = binary.offsets(column)
     starts, sizes = bounds[:-1], np.diff(bounds)

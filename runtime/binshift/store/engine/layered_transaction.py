@@ -1,0 +1,130 @@
+"""A transaction of a store whose rows are in sorted runs, or else one by one above them.
+
+This module owns how the two are one: a row is in one of them, never in both. Copies come as runs; what an epoch writes is stored
+row by row, and hides the rows of the runs that it replaces.
+"""
+
+from __future__ import annotations
+
+import operator
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from binshift.entries import EMPTY, Entries, bins_array, concat, cut, sort
+from binshift.model import Bin, IntArray
+from binshift.store.engine.contract import Size, StoreLimits, Transaction, check_sizes
+from binshift.store.engine.runs import Runs
+from binshift.store.engine.sorted_run import SortedRun
+
+_BINS_AT_ONCE = 256
+"""Bins whose rows in runs are in memory together."""
+
+
+class LayeredTransaction:
+    """See `contract.Transaction` for what the methods promise.
+
+    Args:
+        above: the rows that are stored one by one, and the blobs.
+        runs: of the same transaction.
+        limits: of the store.
+    """
+
+    def __init__(self, above: Transaction, runs: Runs, limits: StoreLimits) -> None:
+        self._above = above
+        self._runs = runs
+        self._limits = limits
+        self.meta = above.meta
+        self.set_meta = above.set_meta
+        self.check = above.check
+
+    def get_many(self, bins: IntArray, keys: pa.BinaryArray) -> pa.BinaryArray:
+        """The value of each (bin, key), null where there is none."""
+        if not self._runs.any:
+            return self._above.get_many(bins, keys)
+        found = [(some, run.reader.take(places)) for run, some, places in self._runs.find(bins, keys)]
+        if not found:
+            return self._above.get_many(bins, keys)
+        rest = np.ones(len(keys), dtype=np.bool_)
+        for some, _ in found:
+            rest[some] = False
+        others = np.flatnonzero(rest)
+        parts = [
+            self._above.get_many(bins[others], keys.filter(pa.array(rest))),
+            *(rows.column(2) for _, rows in found),
+        ]
+        places = np.empty(len(keys), dtype=np.int64)
+        places[np.concatenate([others, *(some for some, _ in found)])] = np.arange(len(keys))
+        return pa.concat_arrays(parts).take(pa.array(places))
+
+    def put_many(self, entries: Entries) -> None:
+        """Write rows; a null value deletes."""
+        self._above.put_many(entries)
+        if self._runs.any:
+            self._runs.hide(bins_array(entries), entries.column(1))
+
+    def add_run(self, run: SortedRun) -> bool:
+        """Write rows none of whose keys is stored, as a whole."""
+        check_sizes(run.rows, self._limits)
+        return self._runs.add(run, self._limits)
+
+    def scan(self, bin: Bin, start: bytes = b"", stop: bytes | None = None) -> Iterator[Entries]:
+        """The rows of ``bin`` from ``start`` to before ``stop``, ascending."""
+        return self._merged(self._above.scan(bin, start, stop), self._run_rows([bin], start, stop))
+
+    def scan_bins(self, bins: Sequence[Bin], start: bytes, stop: bytes) -> Iterator[Entries]:
+        """The rows of several bins from ``start`` to before ``stop``."""
+        if not self._runs.any:
+            yield from self._above.scan_bins(bins, start, stop)
+            return
+        step = _BINS_AT_ONCE if all(map(operator.lt, bins, bins[1:])) else 1
+        for at in range(0, len(bins), step):
+            some = bins[at : at + step]
+            yield from self._merged(self._above.scan_bins(some, start, stop), self._run_rows(some, start, stop))
+
+    def _run_rows(self, bins: Sequence[Bin], start: bytes, stop: bytes | None) -> Entries:
+        """The rows in runs, ascending."""
+        return sort(concat(self._runs.rows(np.array(bins, dtype=np.int32), start, stop))) if self._runs.any else EMPTY
+
+    def _merged(self, parts: Iterable[Entries], rows: Entries) -> Iterator[Entries]:
+        """Ascending batches and ascending rows, which have no row in common, as ascending batches."""
+        for part in parts:
+            up_to = bisect_left(range(rows.num_rows), _place(part, -1), key=lambda at: _place(rows, at))
+            if up_to:
+                part = sort(concat([part, rows.slice(0, up_to)]))
+                rows = rows.slice(up_to)
+            yield from cut(part, self._limits.scan_bytes_max)
+        yield from cut(rows, self._limits.scan_bytes_max)
+
+    def first_keys(self, bins: IntArray, space: bytes, length: int) -> list[bytes]:
+        """The beginning of each bin's first key in a space."""
+        found = self._above.first_keys(bins, space, length)
+        if self._runs.any:
+            places = {bin: at for at, bin in enumerate(bins.tolist())}
+            for bin, key in self._runs.first_keys(bins, space):
+                at = places[bin]
+                found[at] = min(found[at] or key, key)[:length]
+        return found
+
+    def size(self) -> Size:
+        """Of both."""
+        above, below = self._above.size(), self._runs.size()
+        return Size(above.rows + below.rows, above.bytes + below.bytes)
+
+    def drop(self, bin: Bin, rows_max: int) -> bool:
+        """Delete at most ``rows_max`` of the rows of ``bin`` that are stored one by one, and all others."""
+        if self._runs.any:
+            self._runs.drop(bin)
+        return self._above.drop(bin, rows_max)
+
+    def clear(self) -> None:
+        """Delete all rows."""
+        self._above.clear()
+        self._runs.clear()
+
+
+def _place(rows: Entries, at: int) -> tuple[int, bytes]:
+    """The bin and the key of a row."""
+    return rows.column(0)[at].as_py(), rows.column(1)[at].as_py()

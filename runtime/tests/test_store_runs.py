@@ -1,0 +1,108 @@
+"""A store with sorted runs beneath its rows keeps the contract of every store."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+import numpy as np
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize, rule, run_state_machine_as_test
+from stores import packing
+from test_store_contract import BINS, PUTS, Boom, LmdbMachine, put, scanned
+
+from binshift import entries
+from binshift.model import Bin
+from binshift.store.engine import long_keys
+from binshift.store.engine.sorted_run import SortedRun
+
+
+class RunsMachine(LmdbMachine):
+    """The store on disk, where rows also come as runs."""
+
+    @initialize()
+    def begin(self) -> None:
+        """An empty store that packs any number of rows."""
+        self.small = ExitStack()
+        self.small.enter_context(packing(rows_min=1))
+        super().begin()
+
+    @rule(puts=PUTS, then=PUTS, ok=st.booleans())
+    def add_run(
+        self,
+        puts: list[tuple[int, bytes, bytes | None]],
+        then: list[tuple[int, bytes, bytes | None]],
+        ok: bool,
+    ) -> None:
+        """A run of rows that are not there yet, and a batch that may replace some of them, committed or aborted."""
+        new = {(bin, key): value or b"" for bin, key, value in puts if (bin, key) not in self.rows}
+        changed = new | {(bin, key): value for bin, key, value in then if value is not None}
+        for bin, key, value in then:
+            if value is None:
+                changed.pop((bin, key), None)
+        at = sorted(new)
+        run = SortedRun.of(entries.make([b for b, _ in at], [k for _, k in at], [new[each] for each in at]))
+        after = {**self.rows, **new}
+        for bin, key, value in then:
+            after.pop((bin, key), None)
+            if value is not None:
+                after[bin, key] = value
+        try:
+            with self.store.write(1) as transaction:
+                assert transaction.add_run(run) == bool(at)
+                put(transaction, then)
+                assert {(b, k): v for b in {b for b, _ in after} for k, v in scanned(transaction, b)} == after
+                if not ok:
+                    raise Boom
+        except Boom:
+            return
+        self.rows = after
+
+    @rule(bin=BINS, rows_max=st.integers(1, 3))
+    def drop(self, bin: int, rows_max: int) -> None:
+        """Dropping a bin step by step ends, and deletes nothing else."""
+        empty, left = False, sum(b == bin for b, _ in self.rows)
+        while not empty:
+            with self.store.write(1) as transaction:
+                empty = transaction.drop(Bin(bin), rows_max)
+                before, left = left, len(scanned(transaction, bin))
+            assert empty == (left == 0)
+            assert empty or left < before
+        self.rows = {at: value for at, value in self.rows.items() if at[0] != bin}
+
+    @rule(bins=st.lists(BINS, unique=True), start=st.binary(max_size=2), stop=st.binary(max_size=2))
+    def scan_bins(self, bins: list[int], start: bytes, stop: bytes) -> None:
+        """A range of several bins is the ranges of each, one after another; so are the first keys."""
+        space = start[:1] or b"p"
+        with self.store.read() as transaction:
+            found = [
+                row for part in transaction.scan_bins(list(map(Bin, bins)), start, stop) for row in part.to_pylist()
+            ]
+            first = transaction.first_keys(np.array(bins, dtype=np.int32), space, 3)
+        at = [(b, k) for bin in bins for b, k in sorted(self.rows) if b == bin and start <= k < stop]
+        assert [(row["bin"], row["key"], row["value"]) for row in found] == [(*each, self.rows[each]) for each in at]
+        keys = [[k for b, k in self.rows if b == bin and k.startswith(space)] for bin in bins]
+        assert first == [min(some, default=b"")[:3] for some in keys]
+
+    @rule()
+    def size(self) -> None:
+        """All rows are counted, wherever they are."""
+        if not any(len(key) > long_keys.PLAIN_BYTES_MAX for _, key in self.rows):
+            with self.store.read() as transaction:
+                assert transaction.size().rows == len(self.rows)
+
+    def teardown(self) -> None:
+        """Runs have their usual size again."""
+        super().teardown()
+        self.small.close()
+
+
+def test_a_store_with_runs_behaves_as_a_dict() -> None:
+    """Any sequence of transactions, runs, snapshots, scans and reopenings agrees with a dict."""
+    steps = settings(
+        max_examples=settings().max_examples // 2,
+        stateful_step_count=15,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    run_state_machine_as_test(RunsMachine, settings=steps)
