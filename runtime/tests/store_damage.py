@@ -65,10 +65,7 @@ def opened(directory: Path) -> BinStore:
 def files_of(directory: Path) -> Files:
     """Everything in it but locks; zeros at the end left out."""
     names = (cache_directory.DATA, cache_directory.HEADER, "lock.mdb")
-    runs = {
-        f"{cache_directory.RUNS}/{path.name}": path.read_bytes()
-        for path in (directory / cache_directory.RUNS).iterdir()
-    }
+    runs = {path.name: path.read_bytes() for path in directory.glob("*.run")}
     return {name: (directory / name).read_bytes().rstrip(b"\0") for name in names} | runs
 
 
@@ -215,7 +212,7 @@ def damaged(was: Past, directory: Path, seed: int) -> str:
     act = rng.choice(acts)
     ACTS[act](rng, files, was)
     shutil.rmtree(directory)
-    (directory / cache_directory.RUNS).mkdir(parents=True)
+    directory.mkdir()
     for name, content in files.items():
         (directory / name).write_bytes(content)
     data = directory / cache_directory.DATA

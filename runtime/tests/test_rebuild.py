@@ -13,6 +13,7 @@ from binshift.log.files.blocks import write_file
 from binshift.log.index.bringup import BringUp, DeltaPart
 from binshift.model import BinSet, Epoch, Fence, Term
 from binshift.store.bins.binstore import BinStore
+from binshift.store.engine.contract import StoreLimits
 from binshift.store.engine.memory_store import MemoryStore
 from binshift.worker import rebuild
 from binshift.worker.bring_up import bring_up
@@ -131,7 +132,11 @@ def test_there_is_a_rest_after_each_file(shared_rows: int, monkeypatch: pytest.M
 
 def test_large_rows_are_written_in_small_transactions() -> None:
     """A round rests between them, whether a transaction is full of rows or of bytes: an epoch waits for the one that runs."""
-    storage, store, bins = DictStorage(), BinStore(MemoryStore(), 16), BinSet([1])
+    storage, store, bins = (
+        DictStorage(),
+        BinStore(MemoryStore(), 16, StoreLimits(background_bytes_max=2200)),
+        BinSet([1]),
+    )
     rows = entries.make([1] * 6, [b"%d" % at for at in range(6)], [bytes(1 << 10)] * 6)
     file = write_file(storage, "deltas/1", [rows])
     assert file is not None
@@ -142,8 +147,7 @@ def test_large_rows_are_written_in_small_transactions() -> None:
         rests.append(store.size().rows)
         return True
 
-    limits = Limits(bytes_per_transaction=2200)
-    done = bring_up(store, storage, Fence(Term(1), Epoch(1), 0), bins, Epoch(1), files, limits=limits, pause=pause)
+    done = bring_up(store, storage, Fence(Term(1), Epoch(1), 0), bins, Epoch(1), files, pause=pause)
     assert rests[-2:] == [2, 4]
     assert store.status().copies == {1: 1}
     assert (done.bins, done.rows, store.size().rows) == (1, 6, 6)

@@ -62,6 +62,7 @@ def test_unused_stores_are_removed(root: Path) -> None:
     """Only the stores of the ended query are removed, including what a rehearsal left there."""
     (root / OLD / "warm.1.1-0").mkdir()
     (root / OLD / "warm.1.1-0" / "0").touch()
+    (state(root, OLD) / "7.run").touch()
     aged(root / OLD)
     assert remove_abandoned(root, NEW, time.time()) == [OLD]
     assert [path.name for path in root.iterdir()] == [NEW]
@@ -98,7 +99,11 @@ FOREIGN = [
     f"{OLD}/backup-1/dump.gz",
     f"{OLD}/backup-1/1.0.0.1/0",
 ]
-FOREIGN += [f"{OLD}/state.stand-in-3/notes", f"{OLD}/state.stand-in-3/1.0.0.1/notes"]
+FOREIGN += [
+    f"{OLD}/{state(Path(), OLD).name}/my.run",
+    f"{OLD}/state.stand-in-3/notes",
+    f"{OLD}/state.stand-in-3/1.0.0.1/notes",
+]
 
 
 @pytest.mark.parametrize("foreign", FOREIGN)

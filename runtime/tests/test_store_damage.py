@@ -87,7 +87,6 @@ def test_many_damages(was: Past, directory: Path, caplog: pytest.LogCaptureFixtu
 
 def test_an_undamaged_store_is_not_discarded(was: Past, directory: Path, caplog: pytest.LogCaptureFixture) -> None:
     """If no other process has it open, it is checked, and found intact."""
-    (directory / cache_directory.RUNS).mkdir()
     for name, data in was.files.items():
         (directory / name).write_bytes(data)
     with (directory / cache_directory.DATA).open("r+b") as file:

@@ -24,7 +24,6 @@ from binshift.errors import DiskFull, StoreDamaged
 from binshift.invariants import InvariantViolated
 from binshift.model import Bin
 from binshift.store.engine import row_checksums, runs
-from binshift.store.engine.cache_directory import RUNS
 from binshift.store.engine.contract import KeyValueStore, StoreLimits, Transaction
 from binshift.store.engine.lmdb_store import close_environments, open_lmdb
 from binshift.store.engine.run_files import RunFiles, RunSet
@@ -44,7 +43,7 @@ def add(store: KeyValueStore, *runs: Entries) -> None:
 
 def files(directory: Path) -> set[str]:
     """The run files there are."""
-    return {path.name for path in (directory / RUNS).glob("*")}
+    return {path.name for path in directory.glob("*.run")}
 
 
 @pytest.fixture
@@ -197,12 +196,12 @@ def test_a_damaged_file_is_noticed(tmp_path: Path, damage: str, use: str) -> Non
     with packing(rows_min=10):
         add(open_lmdb(tmp_path, LIMITS), rows(1, 10, b"a value"), rows(2, 10))
     close_environments(tmp_path)
-    path = tmp_path / RUNS / "0.run"
+    path = tmp_path / "0.run"
     content = path.read_bytes()
     if damage == "gone":
         path.unlink()
     else:
-        other = (tmp_path / RUNS / "1.run").read_bytes()
+        other = (tmp_path / "1.run").read_bytes()
         path.write_bytes(
             {
                 "altered": content.replace(b"a value", b"A value", 1),
@@ -224,7 +223,7 @@ def test_a_row_that_is_altered_while_the_run_is_mapped_is_noticed(store: KeyValu
     add(store, rows(1, 10, b"a value"))
     with store.read() as transaction:
         assert get(transaction, [(1, b"00003")]) == [b"a value"]
-    path = tmp_path / RUNS / "0.run"
+    path = tmp_path / "0.run"
     at = path.read_bytes().index(b"a value") + 3 * len(b"a value")
     with path.open("r+b") as file:
         file.seek(at)
@@ -242,4 +241,4 @@ def test_files_are_unmapped(store: KeyValueStore, tmp_path: Path) -> None:
     with store.read() as transaction:
         pass
     gc.collect()
-    assert f"{tmp_path}/{RUNS}" not in Path("/proc/self/maps").read_text()
+    assert ".run" not in Path("/proc/self/maps").read_text()

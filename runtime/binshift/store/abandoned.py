@@ -34,7 +34,7 @@ _PLACE = re.compile(r"[\w.-]+-\d+")
 _SCRATCH_PLACE = re.compile(rf"[\w.-]+\.{re.escape(STAND_IN)}-\d+")
 _SCRATCH = re.compile(r"[\w.]+")
 """A scratch store whose task was killed; named by the attempt."""
-_FILE = re.compile(rf"{re.escape(cache_directory.HEADER)}\.\d+|\d+")
+_FILE = re.compile(rf"{re.escape(cache_directory.HEADER)}\.\d+|\d+|\d+{re.escape(cache_directory.RUN)}")
 _FILES = {cache_directory.DATA, cache_directory.HEADER, cache_directory.LOCK, cache_directory.USERS, "lock.mdb"}
 _REMOVED = ".abandoned-"
 

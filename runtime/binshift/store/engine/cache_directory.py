@@ -16,7 +16,6 @@ import fcntl
 import hashlib
 import logging
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -37,8 +36,8 @@ FORMAT = 4
 """Changes whenever stored keys, values or blobs do."""
 
 DATA, HEADER, LOCK, USERS = "data.mdb", "header.json", "writer.lock", "users.lock"
-RUNS = "runs"
-"""The folder of sorted runs."""
+RUN = ".run"
+"""Ends the name of a sorted run's file."""
 _READERS = "lock.mdb"
 _OURS = (HEADER, DATA, _READERS)
 _POLL_SECONDS_MIN, _POLL_SECONDS_MAX = 0.0005, 0.02
@@ -107,9 +106,8 @@ def wipe(directory: Path, reason: str) -> None:
     """Remove the store, and log why (unless ``reason`` is empty). Needs the write lock."""
     if reason:
         logger.warning("local store %s is discarded and starts empty: %s", directory, reason)
-    for name in _OURS:
-        (directory / name).unlink(missing_ok=True)
-    shutil.rmtree(directory / RUNS, ignore_errors=True)
+    for path in (*(directory / name for name in _OURS), *directory.glob(f"*{RUN}")):
+        path.unlink(missing_ok=True)
 
 
 def forget_readers(directory: Path) -> None:

@@ -1,6 +1,6 @@
 """The files of a store's sorted runs, and their maps in this process.
 
-This module owns the folder of runs: a file is written under a number that no listed run has or had, and never changes. Which
+This module owns the files of runs: each is written under a number that no listed run has or had, and never changes. Which
 files count is listed in the store's own transactions (`runs`); what is not listed is the rest of a transaction that did not
 commit, or of a run that is gone, and is removed when the next run is written.
 
@@ -24,7 +24,7 @@ import xxhash
 from binshift.errors import StoreDamaged
 from binshift.model import IntArray
 from binshift.store.engine import room
-from binshift.store.engine.cache_directory import RUNS
+from binshift.store.engine.cache_directory import RUN
 from binshift.store.engine.sorted_run import RunReader
 
 
@@ -104,7 +104,7 @@ class RunFiles:
     """The run files of the store in ``directory``; one object for each process."""
 
     def __init__(self, directory: Path) -> None:
-        self._folder = directory / RUNS
+        self._directory = directory
         self._mapped = RunSet()
 
     def mapped(self, files: Sequence[RunFile], bins_of: Callable[[RunFile], IntArray]) -> RunSet:
@@ -129,7 +129,7 @@ class RunFiles:
 
     def _map(self, file: RunFile) -> pa.Buffer:
         path = self._path(file.number)
-        with room.translate_os_errors(self._folder):
+        with room.translate_os_errors(self._directory):
             try:
                 with pa.memory_map(str(path)) as found:
                     return found.read_buffer()
@@ -144,13 +144,10 @@ class RunFiles:
         Raises:
             DiskFull, InvalidSettings, StoreDamaged: it cannot be written.
         """
-        with room.translate_os_errors(self._folder):
-            self._folder.mkdir(exist_ok=True)
-            room.check_room(self._folder, content.size, least_bytes)
-            kept = {self._path(each).name for each in listed}
-            for path in self._folder.iterdir():
-                if path.name not in kept:
-                    path.unlink()
+        with room.translate_os_errors(self._directory):
+            room.check_room(self._directory, content.size, least_bytes)
+            for path in {*self._directory.glob(f"*{RUN}")} - {*map(self._path, listed)}:
+                path.unlink()
             with self._path(number).open("xb") as file:
                 file.write(content)
 
@@ -161,7 +158,7 @@ class RunFiles:
                 self._path(number).unlink()
 
     def _path(self, number: int) -> Path:
-        return self._folder / f"{number}.run"
+        return self._directory / f"{number}{RUN}"
 
 
 def checksum(content: pa.Buffer) -> bytes:
