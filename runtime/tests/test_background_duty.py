@@ -24,6 +24,7 @@ from binshift.routing import Route
 from binshift.store.bins.binstore import BinStore
 from binshift.store.engine.contract import StoreLimits
 from binshift.store.engine.memory_store import MemoryStore
+from binshift.worker import background_task
 from binshift.worker.background_task import Budget, Duty, run_round
 from binshift.worker.messages import BackgroundSpec
 from simulator.clock import ManualClock
@@ -103,8 +104,10 @@ def test_waiting_is_rest() -> None:
     assert duty.rest(1.0, 1.01, 0.01) == pytest.approx(0.04)
 
 
-def test_a_snapshot_rests_after_each_bin() -> None:
-    """It takes its share of a core, like copies."""
+@pytest.mark.parametrize(("rows_at_once", "rests"), [(1, 8), (2, 5), (2_000, 2)])
+def test_a_snapshot_rests_after_some_rows(rows_at_once: int, rests: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes its share of a core, like copies; small bins are read together, once their size is known."""
+    monkeypatch.setattr(background_task, "SNAPSHOT_ROWS_AT_ONCE", rows_at_once)
     fence, bins = Fence(Term(1), Epoch(0), 0), BinSet(range(8))
     store = BinStore(MemoryStore(), 16, StoreLimits())
     rows = [entries.make([bin], [b"k"], [b"v"]) for bin in bins]
@@ -116,7 +119,7 @@ def test_a_snapshot_rests_after_each_bin() -> None:
     report = run_round(spec, store, DictStorage(), budget)
     assert report.snapshot is not None
     assert report.snapshot.bins == bins
-    assert clock() == pytest.approx(0.02 * len(bins))
+    assert clock() == pytest.approx(0.02 * rests)
 
 
 def test_a_migration_begins_as_slowly_as_the_first() -> None:

@@ -209,7 +209,7 @@ def test_nothing_is_read_of_bins_without_a_due_timeout(timeout: Timeout) -> None
     with epochs.store.read() as reader:
         scan_bins = reader.scan_bins
 
-        def watched(bins: Sequence[Bin], start: bytes, stop: bytes) -> Iterator[entries.Entries]:
+        def watched(bins: Sequence[Bin], start: bytes = b"", stop: bytes | None = None) -> Iterator[entries.Entries]:
             scanned.extend(bins)
             return scan_bins(bins, start, stop)
 

@@ -70,8 +70,8 @@ class RunsMachine(LmdbMachine):
             assert empty or left < before
         self.rows = {at: value for at, value in self.rows.items() if at[0] != bin}
 
-    @rule(bins=st.lists(BINS, unique=True), start=st.binary(max_size=2), stop=st.binary(max_size=2))
-    def scan_bins(self, bins: list[int], start: bytes, stop: bytes) -> None:
+    @rule(bins=st.lists(BINS, unique=True), start=st.binary(max_size=2), stop=st.none() | st.binary(max_size=2))
+    def scan_bins(self, bins: list[int], start: bytes, stop: bytes | None) -> None:
         """A range of several bins is the ranges of each, one after another; so are the first keys."""
         space = start[:1] or b"p"
         with self.store.read() as transaction:
@@ -79,7 +79,12 @@ class RunsMachine(LmdbMachine):
                 row for part in transaction.scan_bins(list(map(Bin, bins)), start, stop) for row in part.to_pylist()
             ]
             first = transaction.first_keys(np.array(bins, dtype=np.int32), space, 3)
-        at = [(b, k) for bin in bins for b, k in sorted(self.rows) if b == bin and start <= k < stop]
+        at = [
+            (b, k)
+            for bin in bins
+            for b, k in sorted(self.rows)
+            if b == bin and start <= k and (stop is None or k < stop)
+        ]
         assert [(row["bin"], row["key"], row["value"]) for row in found] == [(*each, self.rows[each]) for each in at]
         keys = [[k for b, k in self.rows if b == bin and k.startswith(space)] for bin in bins]
         assert first == [min(some, default=b"")[:3] for some in keys]

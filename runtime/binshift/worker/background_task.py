@@ -15,8 +15,10 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from binshift import failpoints
-from binshift.entries import Entries, size_bytes
+from binshift.entries import Entries, bins_array, row_bytes
 from binshift.errors import BinshiftError, Fenced, LogDamaged, NeedsBringUp, StoreBusy, StoreDamaged
 from binshift.log.files.blocks import write_file
 from binshift.log.records.bin_sizes import pack
@@ -46,6 +48,9 @@ DUTY_MIN = 0.01
 
 SNAPSHOT_REST_SECONDS_MAX = 0.5
 """A snapshot rests for so long: a migration may wait for the end of its round."""
+
+SNAPSHOT_ROWS_AT_ONCE = 2_000
+"""About so many rows are read between two rests: those of small bins together, as each batch costs as much as some hundred rows."""
 
 Sleep = Callable[[float], None]
 
@@ -183,7 +188,7 @@ def _forget(store: BinStore, fence: Fence) -> None:
 
 
 def _snapshot(spec: BackgroundSpec, store: BinStore, storage: Storage, rest: Budget) -> SnapshotRef | None:
-    """Write the owned among the wanted bins, as of the stamp read in the same transaction; it rests after each bin."""
+    """Write the owned among the wanted bins, as of the stamp read in the same transaction; it rests in between."""
     with store.reader() as reader:
         bins = spec.snapshot & reader.status.owned
         stamp = reader.status.stamp
@@ -202,10 +207,18 @@ def _counted(
     reader: Reader, bins: BinSet, rows: dict[int, int], size: dict[int, int], rest: Callable[[], object]
 ) -> Iterator[Entries]:
     """All rows of ``bins``; how many, and their bytes, are noted for each bin that has any, in the bins' order."""
-    for b in bins:
-        for part in reader.scan(b):
-            if part.num_rows:
-                rows[b] = rows.get(b, 0) + part.num_rows
-                size[b] = size.get(b, 0) + size_bytes(part)
-                rest()
+    at = 0
+    while at < len(bins):
+        per_bin = sum(rows.values()) / at if at else SNAPSHOT_ROWS_AT_ONCE
+        some = bins.array[at : at + max(1, int(SNAPSHOT_ROWS_AT_ONCE / max(per_bin, 1)))]
+        for part in reader.scan_bins(some.tolist()):
+            found, first = np.unique(bins_array(part), return_index=True)
+            counts = np.diff(first, append=part.num_rows)
+            for b, count, content in zip(
+                found.tolist(), counts.tolist(), np.add.reduceat(row_bytes(part), first).tolist(), strict=True
+            ):
+                rows[b] = rows.get(b, 0) + count
+                size[b] = size.get(b, 0) + content
             yield part
+        rest()
+        at += len(some)

@@ -78,8 +78,8 @@ class Reader:
         invariant(bool(self._visible[bin]), f"bin {bin} is scanned, and is neither owned nor a copy")
         return self._transaction.scan(bin, start, stop)
 
-    def scan_bins(self, bins: Sequence[Bin], start: bytes, stop: bytes) -> Iterator[Entries]:
-        """The rows with ``start <= key < stop`` of several bins, bin by bin, each ascending.
+    def scan_bins(self, bins: Sequence[Bin], start: bytes = b"", stop: bytes | None = None) -> Iterator[Entries]:
+        """The rows with ``start <= key < stop`` (None: to the end) of several bins, bin by bin, each ascending.
 
         Raises:
             InvariantViolated: a bin is neither owned nor a copy.

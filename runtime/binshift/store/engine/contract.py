@@ -93,8 +93,8 @@ class Transaction(Protocol):
         What the same transaction writes while a scan runs may be seen by it or not.
         """
 
-    def scan_bins(self, bins: Sequence[Bin], start: bytes, stop: bytes) -> Iterator[Entries]:
-        """The rows with ``start <= key < stop`` of several bins, bin by bin, each ascending; batches have rows of many bins.
+    def scan_bins(self, bins: Sequence[Bin], start: bytes = b"", stop: bytes | None = None) -> Iterator[Entries]:
+        """As `scan` of several bins, bin by bin; batches have rows of many bins.
 
         Args:
             bins: in any order, each once; ascending ones are fastest.

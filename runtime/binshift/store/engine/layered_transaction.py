@@ -74,7 +74,7 @@ class LayeredTransaction:
         """The rows of ``bin`` from ``start`` to before ``stop``, ascending."""
         return self._merged(self._above.scan(bin, start, stop), self._run_rows([bin], start, stop))
 
-    def scan_bins(self, bins: Sequence[Bin], start: bytes, stop: bytes) -> Iterator[Entries]:
+    def scan_bins(self, bins: Sequence[Bin], start: bytes = b"", stop: bytes | None = None) -> Iterator[Entries]:
         """The rows of several bins from ``start`` to before ``stop``."""
         if not self._runs.any:
             yield from self._above.scan_bins(bins, start, stop)

@@ -163,7 +163,7 @@ class LmdbTransaction:
         """The rows of ``bin`` from ``start`` to before ``stop``, ascending."""
         return self._ranges.scan(bin, start, stop)
 
-    def scan_bins(self, bins: Sequence[Bin], start: bytes, stop: bytes) -> Iterator[Entries]:
+    def scan_bins(self, bins: Sequence[Bin], start: bytes = b"", stop: bytes | None = None) -> Iterator[Entries]:
         """The rows of several bins from ``start`` to before ``stop``."""
         return self._ranges.scan_bins(bins, start, stop)
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
@@ -65,6 +66,11 @@ def is_long(stored: bytes) -> bool:
     return len(stored) > _STORED_PLAIN_MAX
 
 
+def any_long(stored: Sequence[bytes]) -> bool:
+    """Whether one of these leads to a bucket."""
+    return max(map(len, stored), default=0) > _STORED_PLAIN_MAX
+
+
 def group(stored: bytes) -> bytes:
     """What the stored keys that have to be sorted together with this one start with."""
     return stored[:_STORED_PLAIN_MAX]
@@ -91,8 +97,6 @@ def write_bucket(rows: dict[bytes, bytes]) -> bytes:
 
 def expand(rows: list[Row]) -> tuple[list[bytes], list[bytes]]:
     """Full keys, ascending, and values of stored rows of one bin. Groups of long keys have to be complete."""
-    if max((len(stored) for stored, _ in rows), default=0) <= _STORED_PLAIN_MAX:
-        return [stored[4:] for stored, _ in rows], [value for _, value in rows]
     found: list[Row] = []
     for long, together in itertools.groupby(rows, key=lambda row: is_long(row[0]) and group(row[0])):
         if long:

@@ -110,7 +110,7 @@ class MemoryTransaction:
             bins = np.full(len(some), bin, dtype=np.int32)
             yield from cut(make(bins, some, values[at : at + step]), self._limits.scan_bytes_max)
 
-    def scan_bins(self, bins: Sequence[Bin], start: bytes, stop: bytes) -> Iterator[Entries]:
+    def scan_bins(self, bins: Sequence[Bin], start: bytes = b"", stop: bytes | None = None) -> Iterator[Entries]:
         """The rows of several bins from ``start`` to before ``stop``."""
         held: list[Entries] = []
         for bin in bins:

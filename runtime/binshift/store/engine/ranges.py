@@ -56,14 +56,17 @@ class Ranges:
                 return
             position = stored[-1][0] + b"\0"
 
-    def scan_bins(self, bins: Sequence[Bin], start: bytes, stop: bytes) -> Iterator[Entries]:
+    def scan_bins(self, bins: Sequence[Bin], start: bytes = b"", stop: bytes | None = None) -> Iterator[Entries]:
         """The rows of several bins from ``start`` to before ``stop``; those of small ones are converted together."""
-        invariant(max(len(start), len(stop)) <= KEY_PREFIX_BYTES_MAX, "bounds are longer than what is stored in order")
+        invariant(
+            max(len(start), len(stop or b"")) <= KEY_PREFIX_BYTES_MAX, "bounds are longer than what is stored in order"
+        )
         step, held = self._scan_step(), list[long_keys.Row]()
         for bin in bins:
             prefix = long_keys.bin_prefix(bin)
-            found = self._stored_rows(prefix + start, prefix + stop, step)
-            whole = len(found) < step and not any(long_keys.is_long(key) for key, _ in found)
+            end = long_keys.bin_prefix(bin + 1) if stop is None else prefix + stop
+            found = self._stored_rows(prefix + start, end, step)
+            whole = len(found) < step and not long_keys.any_long([key for key, _ in found])
             if whole:
                 held += found
             if not whole or len(held) >= step:
@@ -115,7 +118,7 @@ def _opened(rows: list[long_keys.Row]) -> tuple[list[bytes], pa.BinaryArray]:
     """Full keys, ascending, and values of stored rows of one bin. Groups of long keys have to be complete."""
     stored, sealed = [key for key, _ in rows], [value for _, value in rows]
     values = row_checksums.verify(binary.of(stored), binary.of(sealed))
-    if not any(map(long_keys.is_long, stored)):
+    if not long_keys.any_long(stored):
         return [key[4:] for key in stored], values
     keys, full = long_keys.expand(list(zip(stored, values.to_pylist(), strict=True)))
     return keys, binary.of(full)
