@@ -61,12 +61,16 @@ def write(
         for at, part in enumerate(rows.cut(merged, sorted_run.BYTES_MAX, sorted_run.ROWS_MAX)):
             if number or at:
                 pause()
-            packed = SortedRun.of(part)  # before the lock is taken
-            if number or not begun or not _add(fenced, fence, bins, epoch, attempt, packed):
+            packed = begun and not number and _add(fenced, fence, bins, epoch, attempt, part)
+            if not packed:
                 _put(fenced, fence, bins, epoch, attempt, part, pause)
 
 
-def _add(fenced: FencedStore, fence: Fence, bins: BinSet, epoch: Epoch, attempt: str, run: SortedRun) -> bool:
+def _add(fenced: FencedStore, fence: Fence, bins: BinSet, epoch: Epoch, attempt: str, part: Entries) -> bool:
+    """Write rows as a run; False if they are to be put one by one."""
+    run = SortedRun.of(part)  # before the lock is taken
+    if run.content is None:
+        return False
     with fenced.writing(fence, background=True) as (transaction, status):
         transitions.check_part(status, bins, epoch, attempt)
         return transaction.add_run(run)
