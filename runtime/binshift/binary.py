@@ -103,12 +103,26 @@ def join(parts: Sequence[pa.BinaryArray]) -> pa.BinaryArray:
     """
     if len(parts) == 1:
         return parts[0]
-    size = sum(int(lengths(part).sum(dtype=np.int64)) for part in parts)
-    if size > np.iinfo(np.int32).max:
-        raise _too_large(size)
+    _check_total(parts)
     # Not null_handling="skip", which omits rows that are null in every part.
     filled = [part.fill_null(b"") if part.null_count else part for part in parts]
     return pc.binary_join_element_wise(*filled, _EMPTY)
+
+
+def concat(parts: Sequence[pa.BinaryArray]) -> pa.BinaryArray:
+    """The values of all parts, one after another.
+
+    Raises:
+        StateTooLarge: more than 2 GiB of bytes.
+    """
+    _check_total(parts)
+    return pa.concat_arrays(parts)
+
+
+def _check_total(parts: Sequence[pa.BinaryArray]) -> None:
+    size = sum(int(lengths(part).sum(dtype=np.int64)) for part in parts)
+    if size > np.iinfo(np.int32).max:
+        raise _too_large(size)
 
 
 def _too_large(size: int) -> StateTooLarge:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 import numpy as np
+import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule, run_state_machine_as_test
 from stores import packing
 from test_store_contract import BINS, PUTS, Boom, LmdbMachine, put, scanned
 
-from binshift import entries
+from binshift import binary, entries
+from binshift.errors import StateTooLarge
 from binshift.model import Bin
 from binshift.store.engine import long_keys
 from binshift.store.engine.sorted_run import SortedRun
@@ -111,3 +114,11 @@ def test_a_store_with_runs_behaves_as_a_dict() -> None:
         suppress_health_check=list(HealthCheck),
     )
     run_state_machine_as_test(RunsMachine, settings=steps)
+
+
+def test_values_of_more_than_two_gib_are_refused() -> None:
+    """Rows of runs and others are returned as one column, which holds no more."""
+    half = binary.build(np.array([0, 1200 << 20]), pa.py_buffer(np.zeros(1200 << 20, dtype=np.uint8)))
+    with pytest.raises(StateTooLarge, match="2 GiB"):
+        binary.concat([half, half])
+    assert binary.concat([half.slice(0, 0), binary.of([b"a", None])]).to_pylist() == [b"a", None]

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from binshift import binary
 from binshift.entries import EMPTY, Entries, bins_array, concat, cut, sort
 from binshift.model import Bin, IntArray
 from binshift.store.engine.contract import Size, StoreLimits, Transaction, check_sizes
@@ -57,7 +58,7 @@ class LayeredTransaction:
         ]
         places = np.empty(len(keys), dtype=np.int64)
         places[np.concatenate([others, *(some for some, _ in found)])] = np.arange(len(keys))
-        return pa.concat_arrays(parts).take(pa.array(places))
+        return binary.concat(parts).take(pa.array(places))
 
     def put_many(self, entries: Entries) -> None:
         """Write rows; a null value deletes."""
