@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 from binshift.model import Fence
 from binshift.store.bins.binstore import BinStore
@@ -39,3 +41,14 @@ def commit_epoch(store: BinStore, fence: Fence, **epoch: Any) -> None:
     """Apply an epoch, and do nothing before it is written; see `BinStore.committing`."""
     with store.committing(fence, **epoch):
         pass
+
+
+def run_machine(machine: type[RuleBasedStateMachine], steps: int) -> None:
+    """Run a state machine with half of the profile's examples: each of its steps compares all there is."""
+    found = settings(
+        max_examples=settings().max_examples // 2,
+        stateful_step_count=steps,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    run_state_machine_as_test(machine, settings=found)

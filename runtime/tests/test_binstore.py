@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import tempfile
+from contextlib import nullcontext
 
 import pytest
 from binstore_machine import BINS, LIMITS, ComparingMachine
 from binstore_model import Model, Row, batch, set_row
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     precondition,
     rule,
-    run_state_machine_as_test,
 )
-from stores import commit_epoch
+from stores import commit_epoch, packing, run_machine
 
 from binshift.errors import Fenced, NeedsBringUp
 from binshift.invariants import InvariantViolated
@@ -238,13 +237,8 @@ class LmdbMachine(BinStoreMachine):
             self.directory.cleanup()
 
 
-@pytest.mark.parametrize("machine", [MemoryMachine, LmdbMachine])
-def test_bin_store_behaves_as_the_model(machine: type[BinStoreMachine]) -> None:
+@pytest.mark.parametrize(("machine", "packed"), [(MemoryMachine, False), (LmdbMachine, False), (LmdbMachine, True)])
+def test_bin_store_behaves_as_the_model(machine: type[BinStoreMachine], packed: bool) -> None:
     """Any sequence of epochs, undos, copies, fences and reopenings agrees with the model after every step."""
-    steps = settings(
-        max_examples=settings().max_examples // 2,
-        stateful_step_count=25,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-    )
-    run_state_machine_as_test(machine, settings=steps)
+    with packing(rows_min=1) if packed else nullcontext():
+        run_machine(machine, steps=25)

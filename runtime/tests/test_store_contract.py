@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from stores import run_machine
 
 from binshift import entries
 from binshift.errors import StateTooLarge, StoreBusy
@@ -94,13 +94,13 @@ class StoreMachine(RuleBasedStateMachine):
         try:
             with self.store.write(1) as transaction:
                 put(transaction, puts)
-                _apply(rows, puts)
+                apply(rows, puts)
                 if not clear:
                     transaction.clear()
                     rows.clear()
                 transaction.set_meta(*blob)
                 put(transaction, then)
-                _apply(rows, then)
+                apply(rows, then)
                 assert _contents(transaction) == rows
                 if not ok:
                     raise Boom
@@ -169,7 +169,8 @@ class StoreMachine(RuleBasedStateMachine):
             self.stack.close()
 
 
-def _apply(rows: Model, puts: list[tuple[int, bytes, bytes | None]]) -> None:
+def apply(rows: Model, puts: list[tuple[int, bytes, bytes | None]]) -> None:
+    """The same puts on the model."""
     for bin, key, value in puts:
         rows.pop((bin, key), None)
         if value is not None:
@@ -216,13 +217,7 @@ def test_store_behaves_as_a_dict(machine: type[StoreMachine], colliding: bool, m
     """Any sequence of transactions, snapshots, scans and reopenings agrees with a dict, even if all digests collide."""
     if colliding:
         monkeypatch.setattr(long_keys, "digest", lambda _: b"0" * 16)
-    steps = settings(
-        max_examples=settings().max_examples // 2,
-        stateful_step_count=15,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-    )
-    run_state_machine_as_test(machine, settings=steps)
+    run_machine(machine, steps=15)
 
 
 @pytest.fixture(params=["memory", "lmdb"])

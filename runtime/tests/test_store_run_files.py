@@ -149,9 +149,9 @@ def test_runs_that_are_refused(store: KeyValueStore, tmp_path: Path, monkeypatch
     assert added(SortedRun.of(rows(1, 10)))
 
 
-def test_small_runs_are_refused_where_there_are_many_rows(store: KeyValueStore, tmp_path: Path) -> None:
+def test_small_runs_are_refused_where_there_are_many_rows(store: KeyValueStore) -> None:
     """So there are few runs, whatever their rows come from."""
-    with packing(rows_min=10), store.write(1) as transaction:
+    with store.write(1) as transaction:
         many = [SortedRun.of(rows(bin, 20)) for bin in range(64)]
         assert all(map(transaction.add_run, many))
         assert not transaction.add_run(SortedRun.of(rows(99, 10)))

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import initialize, rule, run_state_machine_as_test
-from stores import packing
-from test_store_contract import BINS, PUTS, Boom, LmdbMachine, put, scanned
+from hypothesis.stateful import rule
+from stores import packing, run_machine
+from test_store_contract import BINS, PUTS, Boom, LmdbMachine, apply, put, scanned
 
 from binshift import binary, entries
 from binshift.errors import StateTooLarge
@@ -23,13 +20,6 @@ from binshift.store.engine.sorted_run import SortedRun
 class RunsMachine(LmdbMachine):
     """The store on disk, where rows also come as runs."""
 
-    @initialize()
-    def begin(self) -> None:
-        """An empty store that packs any number of rows."""
-        self.small = ExitStack()
-        self.small.enter_context(packing(rows_min=1))
-        super().begin()
-
     @rule(puts=PUTS, then=PUTS, ok=st.booleans())
     def add_run(
         self,
@@ -39,17 +29,10 @@ class RunsMachine(LmdbMachine):
     ) -> None:
         """A run of rows that are not there yet, and a batch that may replace some of them, committed or aborted."""
         new = {(bin, key): value or b"" for bin, key, value in puts if (bin, key) not in self.rows}
-        changed = new | {(bin, key): value for bin, key, value in then if value is not None}
-        for bin, key, value in then:
-            if value is None:
-                changed.pop((bin, key), None)
         at = sorted(new)
         run = SortedRun.of(entries.make([b for b, _ in at], [k for _, k in at], [new[each] for each in at]))
         after = {**self.rows, **new}
-        for bin, key, value in then:
-            after.pop((bin, key), None)
-            if value is not None:
-                after[bin, key] = value
+        apply(after, then)
         try:
             with self.store.write(1) as transaction:
                 assert transaction.add_run(run) == bool(at)
@@ -99,21 +82,11 @@ class RunsMachine(LmdbMachine):
             with self.store.read() as transaction:
                 assert transaction.size().rows == len(self.rows)
 
-    def teardown(self) -> None:
-        """Runs have their usual size again."""
-        super().teardown()
-        self.small.close()
-
 
 def test_a_store_with_runs_behaves_as_a_dict() -> None:
     """Any sequence of transactions, runs, snapshots, scans and reopenings agrees with a dict."""
-    steps = settings(
-        max_examples=settings().max_examples // 2,
-        stateful_step_count=15,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-    )
-    run_state_machine_as_test(RunsMachine, settings=steps)
+    with packing(rows_min=1):
+        run_machine(RunsMachine, steps=15)
 
 
 def test_values_of_more_than_two_gib_are_refused() -> None:

@@ -207,18 +207,17 @@ def _counted(
     reader: Reader, bins: BinSet, rows: dict[int, int], size: dict[int, int], rest: Callable[[], object]
 ) -> Iterator[Entries]:
     """All rows of ``bins``; how many, and their bytes, are noted for each bin that has any, in the bins' order."""
-    at = 0
+    at = done = 0
     while at < len(bins):
-        per_bin = sum(rows.values()) / at if at else SNAPSHOT_ROWS_AT_ONCE
+        per_bin = done / at if at else SNAPSHOT_ROWS_AT_ONCE
         some = bins.array[at : at + max(1, int(SNAPSHOT_ROWS_AT_ONCE / max(per_bin, 1)))]
         for part in reader.scan_bins(some.tolist()):
             found, first = np.unique(bins_array(part), return_index=True)
-            counts = np.diff(first, append=part.num_rows)
-            for b, count, content in zip(
-                found.tolist(), counts.tolist(), np.add.reduceat(row_bytes(part), first).tolist(), strict=True
-            ):
+            counts, sizes = np.diff(first, append=part.num_rows), np.add.reduceat(row_bytes(part), first)
+            for b, count, content in zip(found.tolist(), counts.tolist(), sizes.tolist(), strict=True):
                 rows[b] = rows.get(b, 0) + count
                 size[b] = size.get(b, 0) + content
+            done += part.num_rows
             yield part
         rest()
         at += len(some)

@@ -195,12 +195,12 @@ class BinStore:
                 began since.
             InvariantViolated: a row is in none of ``bins``.
         """
-        attempt = attempt or self._attempt
+        copy = copies.Installation(self._fenced, fence, bins, epoch, attempt or self._attempt)
         if begin:
-            copies.begin(self._fenced, fence, bins, epoch, attempt)
-        copies.write(self._fenced, fence, bins, epoch, attempt, entries, begun=begin, pause=pause)
+            copy.begin()
+        copy.write(entries, pause, begun=begin)
         if done:
-            copies.finish(self._fenced, fence, bins, epoch, attempt)
+            copy.finish()
 
     def advance_copies(
         self, fence: Fence, bins: BinSet, epoch: Epoch, entries: Sequence[Entries], *, have: int | None = None

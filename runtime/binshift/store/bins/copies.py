@@ -11,6 +11,8 @@ this again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 from binshift import entries as rows
 from binshift import failpoints
@@ -30,67 +32,66 @@ _SWEEP_BINS = 8
 """Bins whose rows one transaction deletes; each gets its share of `StoreLimits.background_rows_max`."""
 
 
-def begin(fenced: FencedStore, fence: Fence, bins: BinSet, epoch: Epoch, attempt: str) -> None:
-    """Make room for a copy: whatever there was of these bins goes."""
-    with fenced.writing(fence, background=True) as (transaction, status):
-        begun, stale = transitions.begun(status, bins, epoch, attempt)
-        fenced.save(transaction, begun)
-    for some in _groups(stale):
-        left = some
-        while len(left):
-            with fenced.writing(fence, background=True) as (transaction, status):
-                transitions.check_part(status, left, epoch, attempt)
-                left = left - _delete(fenced, transaction, left)
+@dataclass(frozen=True)
+class Installation:
+    """A copy of bins while it is written: begun, continued and finished by one attempt."""
 
+    fenced: FencedStore
+    fence: Fence
+    bins: BinSet
+    epoch: Epoch
+    attempt: str
 
-def write(
-    fenced: FencedStore,
-    fence: Fence,
-    bins: BinSet,
-    epoch: Epoch,
-    attempt: str,
-    entries: Sequence[Entries],
-    *,
-    begun: bool,
-    pause: Pause,
-) -> None:
-    """Write rows of a copy. The first batch is packed if the copy has ``begun`` in this call: nothing of its bins is stored yet."""
-    for number, batch in enumerate(entries):
-        merged = rows.merge_last_wins([batch])
-        invariant(not len(rows.bin_set(merged) - bins), "a copy has rows of other bins")
-        for at, part in enumerate(rows.cut(merged, sorted_run.BYTES_MAX, sorted_run.ROWS_MAX)):
-            if number or at:
+    def begin(self) -> None:
+        """Make room for the copy: whatever there was of these bins goes."""
+        with self.fenced.writing(self.fence, background=True) as (transaction, status):
+            begun, stale = transitions.begun(status, self.bins, self.epoch, self.attempt)
+            self.fenced.save(transaction, begun)
+        for some in _groups(stale):
+            left = some
+            while len(left):
+                with self._writing(left) as transaction:
+                    left = left - _delete(self.fenced, transaction, left)
+
+    def write(self, entries: Sequence[Entries], pause: Pause, *, begun: bool) -> None:
+        """Write rows. The first batch is packed if the copy has ``begun`` just now: nothing of its bins is stored yet."""
+        for number, batch in enumerate(entries):
+            merged = rows.merge_last_wins([batch])
+            invariant(not len(rows.bin_set(merged) - self.bins), "a copy has rows of other bins")
+            for at, part in enumerate(rows.cut(merged, sorted_run.BYTES_MAX, sorted_run.ROWS_MAX)):
+                if number or at:
+                    pause()
+                packed = begun and not number and self._add(part)
+                if not packed:
+                    self._put(part, pause)
+
+    def _add(self, part: Entries) -> bool:
+        """Write rows as a run; False if they are to be put one by one."""
+        run = SortedRun.of(part)  # before the lock is taken
+        if run.content is None:
+            return False
+        with self._writing(self.bins) as transaction:
+            return transaction.add_run(run)
+
+    def _put(self, part: Entries, pause: Pause) -> None:
+        limits = self.fenced.limits
+        for at, piece in enumerate(rows.cut(part, limits.background_bytes_max, limits.background_rows_max)):
+            if at:
                 pause()
-            packed = begun and not number and _add(fenced, fence, bins, epoch, attempt, part)
-            if not packed:
-                _put(fenced, fence, bins, epoch, attempt, part, pause)
+            with self._writing(self.bins) as transaction:
+                transaction.put_many(piece)
 
+    def finish(self) -> None:
+        """From now on the copy counts."""
+        with self.fenced.writing(self.fence, background=True) as (transaction, status):
+            self.fenced.save(transaction, transitions.installed(status, self.bins, self.epoch, self.attempt))
 
-def _add(fenced: FencedStore, fence: Fence, bins: BinSet, epoch: Epoch, attempt: str, part: Entries) -> bool:
-    """Write rows as a run; False if they are to be put one by one."""
-    run = SortedRun.of(part)  # before the lock is taken
-    if run.content is None:
-        return False
-    with fenced.writing(fence, background=True) as (transaction, status):
-        transitions.check_part(status, bins, epoch, attempt)
-        return transaction.add_run(run)
-
-
-def _put(
-    fenced: FencedStore, fence: Fence, bins: BinSet, epoch: Epoch, attempt: str, part: Entries, pause: Pause
-) -> None:
-    for at, piece in enumerate(rows.cut(part, fenced.limits.background_bytes_max, fenced.limits.background_rows_max)):
-        if at:
-            pause()
-        with fenced.writing(fence, background=True) as (transaction, status):
-            transitions.check_part(status, bins, epoch, attempt)
-            transaction.put_many(piece)
-
-
-def finish(fenced: FencedStore, fence: Fence, bins: BinSet, epoch: Epoch, attempt: str) -> None:
-    """From now on the copy counts."""
-    with fenced.writing(fence, background=True) as (transaction, status):
-        fenced.save(transaction, transitions.installed(status, bins, epoch, attempt))
+    @contextmanager
+    def _writing(self, bins: BinSet) -> Iterator[Transaction]:
+        """A transaction in which these bins are still this attempt's."""
+        with self.fenced.writing(self.fence, background=True) as (transaction, status):
+            transitions.check_part(status, bins, self.epoch, self.attempt)
+            yield transaction
 
 
 def advance(

@@ -24,6 +24,7 @@ from binshift.errors import StateTooLarge, StoreDamaged
 from binshift.model import BinSet, Epoch, Stamp
 from binshift.store.bins.status import bins_of
 from binshift.store.engine.contract import Transaction
+from binshift.store.engine.long_keys import whole_keys
 
 HEAD = "undo"
 CHUNK_BYTES = 64 << 10
@@ -75,7 +76,7 @@ def _old_values(transaction: Transaction, changes: Entries, read: Entries) -> pa
     """The stored value of each key, as far as possible from the rows that are ``read``, by (bin, key)."""
     if changes.select(_ROW).equals(read.select(_ROW)):
         return read.column("value")
-    at = pc.index_in(_stored_keys(changes), value_set=_stored_keys(read))
+    at = pc.index_in(_whole_keys(changes), value_set=_whole_keys(read))
     values = read.column("value").take(at)
     if not at.null_count:
         return values
@@ -85,8 +86,8 @@ def _old_values(transaction: Transaction, changes: Entries, read: Entries) -> pa
     return pc.replace_with_mask(values, unread, found)
 
 
-def _stored_keys(rows: Entries) -> pa.BinaryArray:
-    return binary.join([binary.rows_of(entries.bins_array(rows)), rows.column("key")])
+def _whole_keys(rows: Entries) -> pa.BinaryArray:
+    return whole_keys(entries.bins_array(rows), rows.column("key"))
 
 
 def write(transaction: Transaction, undo: Undo | None) -> None:

@@ -14,9 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from binshift import binary
-from binshift.entries import EMPTY, Entries, bins_array, concat, cut, sort
+from binshift.entries import Entries, bins_array, concat, cut, sort
 from binshift.model import Bin, IntArray
-from binshift.store.engine.contract import Size, StoreLimits, Transaction, check_sizes
+from binshift.store.engine.contract import Size, StoreLimits, check_sizes
+from binshift.store.engine.lmdb_transaction import LmdbTransaction
+from binshift.store.engine.run_files import RunFiles
 from binshift.store.engine.runs import Runs
 from binshift.store.engine.sorted_run import SortedRun
 
@@ -29,22 +31,21 @@ class LayeredTransaction:
 
     Args:
         above: the rows that are stored one by one, and the blobs.
-        runs: of the same transaction.
+        files: of the store's runs.
         limits: of the store.
     """
 
-    def __init__(self, above: Transaction, runs: Runs, limits: StoreLimits) -> None:
+    def __init__(self, above: LmdbTransaction, files: RunFiles, limits: StoreLimits) -> None:
         self._above = above
-        self._runs = runs
+        self._runs = Runs(above, files)
         self._limits = limits
         self.meta = above.meta
         self.set_meta = above.set_meta
         self.check = above.check
+        self.save, self.tidy = self._runs.save, self._runs.tidy
 
     def get_many(self, bins: IntArray, keys: pa.BinaryArray) -> pa.BinaryArray:
         """The value of each (bin, key), null where there is none."""
-        if not self._runs.any:
-            return self._above.get_many(bins, keys)
         found = [(some, run.reader.take(places)) for run, some, places in self._runs.find(bins, keys)]
         if not found:
             return self._above.get_many(bins, keys)
@@ -63,8 +64,7 @@ class LayeredTransaction:
     def put_many(self, entries: Entries) -> None:
         """Write rows; a null value deletes."""
         self._above.put_many(entries)
-        if self._runs.any:
-            self._runs.hide(bins_array(entries), entries.column(1))
+        self._runs.hide(bins_array(entries), entries.column(1))
 
     def add_run(self, run: SortedRun) -> bool:
         """Write rows none of whose keys is stored, as a whole."""
@@ -73,7 +73,8 @@ class LayeredTransaction:
 
     def scan(self, bin: Bin, start: bytes = b"", stop: bytes | None = None) -> Iterator[Entries]:
         """The rows of ``bin`` from ``start`` to before ``stop``, ascending."""
-        return self._merged(self._above.scan(bin, start, stop), self._run_rows([bin], start, stop))
+        above = self._above.scan(bin, start, stop)
+        return self._merged(above, self._run_rows([bin], start, stop)) if self._runs.any else above
 
     def scan_bins(self, bins: Sequence[Bin], start: bytes = b"", stop: bytes | None = None) -> Iterator[Entries]:
         """The rows of several bins from ``start`` to before ``stop``."""
@@ -87,26 +88,24 @@ class LayeredTransaction:
 
     def _run_rows(self, bins: Sequence[Bin], start: bytes, stop: bytes | None) -> Entries:
         """The rows in runs, ascending."""
-        return sort(concat(self._runs.rows(np.array(bins, dtype=np.int32), start, stop))) if self._runs.any else EMPTY
+        return sort(concat(self._runs.rows(np.array(bins, dtype=np.int32), start, stop)))
 
     def _merged(self, parts: Iterable[Entries], rows: Entries) -> Iterator[Entries]:
         """Ascending batches and ascending rows, which have no row in common, as ascending batches."""
         for part in parts:
             up_to = bisect_left(range(rows.num_rows), _place(part, -1), key=lambda at: _place(rows, at))
-            if up_to:
-                part = sort(concat([part, rows.slice(0, up_to)]))
-                rows = rows.slice(up_to)
-            yield from cut(part, self._limits.scan_bytes_max)
+            if not up_to:
+                yield part
+                continue
+            yield from cut(sort(concat([part, rows.slice(0, up_to)])), self._limits.scan_bytes_max)
+            rows = rows.slice(up_to)
         yield from cut(rows, self._limits.scan_bytes_max)
 
     def first_keys(self, bins: IntArray, space: bytes, length: int) -> list[bytes]:
         """The beginning of each bin's first key in a space."""
         found = self._above.first_keys(bins, space, length)
-        if self._runs.any:
-            places = {bin: at for at, bin in enumerate(bins.tolist())}
-            for bin, key in self._runs.first_keys(bins, space):
-                at = places[bin]
-                found[at] = min(found[at] or key, key)[:length]
+        for at, key in self._runs.first_keys(bins, space):
+            found[at] = min(found[at] or key, key)[:length]
         return found
 
     def size(self) -> Size:
@@ -116,8 +115,7 @@ class LayeredTransaction:
 
     def drop(self, bin: Bin, rows_max: int) -> bool:
         """Delete at most ``rows_max`` of the rows of ``bin`` that are stored one by one, and all others."""
-        if self._runs.any:
-            self._runs.drop(bin)
+        self._runs.drop(bin)
         return self._above.drop(bin, rows_max)
 
     def clear(self) -> None:

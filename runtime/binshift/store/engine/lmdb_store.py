@@ -21,7 +21,6 @@ from binshift.store.engine.layered_transaction import LayeredTransaction
 from binshift.store.engine.lmdb_place import LmdbPlace, places
 from binshift.store.engine.lmdb_transaction import LmdbTransaction, Opened
 from binshift.store.engine.run_files import Removed
-from binshift.store.engine.runs import Runs
 
 
 class LmdbStore:
@@ -44,9 +43,9 @@ class LmdbStore:
             StoreDamaged: the file turns out to be torn.
         """
         with self._place.environment() as opened, self._place.translated(opened, self._limits):
-            handle, rows, runs = self._snapshot(opened)
+            handle, transaction = self._snapshot(opened)
             try:
-                yield LayeredTransaction(rows, runs, self._limits)
+                yield transaction
             finally:
                 handle.abort()
 
@@ -69,24 +68,26 @@ class LmdbStore:
             with opened.presence.changing():
                 handle = opened.environment.begin(write=True)
                 try:
-                    rows = LmdbTransaction(handle, opened, self._limits, self.directory, writable=True)
-                    runs = Runs(rows, self._place.runs)
-                    yield LayeredTransaction(rows, runs, self._limits)
-                    runs.save()
+                    transaction = self._transaction(handle, opened, writable=True)
+                    yield transaction
+                    transaction.save()
                     handle.commit()
                 except BaseException:
                     handle.abort()
                     raise
-                runs.tidy()
+                transaction.tidy()
 
-    def _snapshot(self, opened: Opened) -> tuple[lmdb.Transaction[bytes], LmdbTransaction, Runs]:
+    def _transaction(self, handle: lmdb.Transaction[bytes], opened: Opened, *, writable: bool) -> LayeredTransaction:
+        above = LmdbTransaction(handle, opened, self._limits, self.directory, writable=writable)
+        return LayeredTransaction(above, self._place.runs, self._limits)
+
+    def _snapshot(self, opened: Opened) -> tuple[lmdb.Transaction[bytes], LayeredTransaction]:
         """A snapshot whose runs are all mapped; a newer one if a writer has removed one of them since."""
         missed = None
         while True:
             handle = _begin_read(opened)
             try:
-                rows = LmdbTransaction(handle, opened, self._limits, self.directory, writable=False)
-                return handle, rows, Runs(rows, self._place.runs)
+                return handle, self._transaction(handle, opened, writable=False)
             except Removed:
                 now = handle.id()
                 handle.abort()

@@ -25,7 +25,6 @@ from binshift.model import Bin, IntArray
 from binshift.store.engine import long_keys, room, row_checksums
 from binshift.store.engine.contract import KEY_PREFIX_BYTES_MAX, Size, StoreLimits, check_sizes
 from binshift.store.engine.ranges import Ranges
-from binshift.store.engine.sorted_run import SortedRun
 from binshift.store.engine.users import Presence
 
 _PAGE_BYTES = 4096
@@ -66,7 +65,7 @@ class Opened:
 
 
 class LmdbTransaction:
-    """One moment of an `LmdbStore`; see `contract.Transaction` for what the methods promise."""
+    """One moment of the rows that LMDB has of an `LmdbStore`; see `contract.Transaction` for what the methods promise."""
 
     def __init__(self, handle: Any, opened: Opened, limits: StoreLimits, directory: Path, *, writable: bool) -> None:
         self._handle = handle
@@ -113,11 +112,6 @@ class LmdbTransaction:
         values = self._with_buckets(entries, stored, long) if long else entries.column(2)
         sealed = row_checksums.add(column, values).to_pylist()
         self._handle.cursor(self._rows).putmulti(list(zip(stored, sealed, strict=True)))
-
-    def add_run(self, run: SortedRun) -> bool:
-        """Rows are put one by one."""
-        self.check(run.rows)
-        return False
 
     def _with_buckets(self, entries: Entries, stored: list[bytes], long: list[int]) -> pa.BinaryArray:
         """The values, with a bucket in place of each that is stored in one."""

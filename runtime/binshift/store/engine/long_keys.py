@@ -37,13 +37,17 @@ _buckets = msgspec.msgpack.Decoder(list[tuple[bytes, bytes]])
 
 def stored_keys(bins: IntArray, keys: pa.BinaryArray) -> tuple[pa.BinaryArray, list[bytes], list[int]]:
     """The stored form of each (bin, key), as a column and as a list, and the positions of the long ones."""
-    prefixes = binary.rows_of(np.ascontiguousarray(bins, dtype=">i4"))
     long = np.flatnonzero(binary.lengths(keys) > PLAIN_BYTES_MAX).tolist()
-    column = binary.join([prefixes, keys])
+    column = whole_keys(bins, keys)
     stored: list[bytes] = column.to_pylist()
     for at in long:
         stored[at] = stored_long(stored[at])
     return binary.of(stored) if long else column, stored, long
+
+
+def whole_keys(bins: IntArray, keys: pa.BinaryArray) -> pa.BinaryArray:
+    """Each bin and key as one value; they sort like the pairs."""
+    return binary.join([binary.rows_of(np.ascontiguousarray(bins, dtype=">i4")), keys])
 
 
 def stored_long(whole: bytes) -> bytes:

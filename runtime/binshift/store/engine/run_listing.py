@@ -1,6 +1,7 @@
 """Which runs of a store count: a blob that each transaction reads, and two more for each run.
 
 This module owns the form of these blobs and their names. They lie among the store's own, so what is listed is what was committed.
+The bins of a run are noted, too: a file is read, and verified, when rows of its bins are first wanted.
 """
 
 from __future__ import annotations

@@ -21,9 +21,10 @@ from binshift.entries import Entries, bin_set
 from binshift.model import IntArray
 from binshift.store.engine import room, row_checksums, run_listing, sorted_run
 from binshift.store.engine.contract import Size, StoreLimits
+from binshift.store.engine.long_keys import whole_keys
 from binshift.store.engine.run_files import MappedRun, RunFile, RunFiles, RunSet, checksum
 from binshift.store.engine.run_listing import Blobs, Listing
-from binshift.store.engine.sorted_run import Places, RunReader, SortedRun, stored_keys
+from binshift.store.engine.sorted_run import Places, RunReader, SortedRun
 
 RUNS_MAX = 1024
 """More runs are not made: each costs some 25 microseconds whenever rows are sought in it."""
@@ -39,7 +40,6 @@ MAP_SHARE = 4
 class _Run:
     """A run in this transaction, and which of its rows count."""
 
-    file: RunFile
     reader: RunReader
     counts: BoolArray
     changed: bool = False
@@ -89,7 +89,7 @@ class Runs:
         hashes = None
         for run, some in self._with_bins(bins):
             if hashes is None:
-                hashes = row_checksums.hashes(stored_keys(bins, keys))
+                hashes = row_checksums.hashes(whole_keys(bins, keys))
             wanted, places = run.reader.find(hashes, bins, keys, some, run.counts)
             if len(wanted):
                 yield run, wanted, places
@@ -105,14 +105,14 @@ class Runs:
         return found
 
     def first_keys(self, bins: IntArray, space: bytes) -> Iterator[tuple[int, bytes]]:
-        """Of each bin and run, the first key that begins with ``space``; only of rows that count."""
+        """By the position of its bin and for each run, the first key that begins with ``space``; only of rows that count."""
         for run, some in self._with_bins(bins):
             at = np.searchsorted(run.reader.bins, bins[some])
             first, last = (side[at] for side in run.reader.ranges_with(space))
             counting = np.append(np.flatnonzero(run.counts), len(run.counts))
             places = counting[np.searchsorted(counting, first)]
-            rows = run.reader.take(places[places < last])
-            yield from zip(rows.column(0).to_pylist(), rows.column(1).to_pylist(), strict=True)
+            there = places < last
+            yield from zip(some[there].tolist(), run.reader.take(places[there]).column(1).to_pylist(), strict=True)
 
     def size(self) -> Size:
         """Of the rows that count."""
@@ -121,6 +121,8 @@ class Runs:
 
     def _with_bins(self, bins: IntArray) -> Iterator[tuple[_Run, Places]]:
         """The runs with rows of some of the bins, and the positions of these bins."""
+        if not self.any:
+            return
         first, last = (np.searchsorted(self._mapped.bins, bins, side) for side in ("left", "right"))
         for step in range(int((last - first).max(initial=0))):
             at = np.flatnonzero(first + step < last)
@@ -132,7 +134,7 @@ class Runs:
     def _opened(self, mapped: MappedRun) -> _Run:
         number = mapped.file.number
         if number not in self._runs:
-            self._runs[number] = _Run(mapped.file, mapped.reader, run_listing.counts(self.blobs, mapped.file))
+            self._runs[number] = _Run(mapped.reader, run_listing.counts(self.blobs, mapped.file))
         return self._runs[number]
 
     def _counted(self, file: RunFile) -> RunFile:

@@ -21,13 +21,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from binshift import binary
 from binshift.binary import BoolArray
 from binshift.entries import ENTRY_SCHEMA, Entries, bins_array, is_sorted
 from binshift.errors import StoreDamaged
 from binshift.invariants import invariant
 from binshift.model import IntArray
 from binshift.store.engine import row_checksums
+from binshift.store.engine.long_keys import whole_keys
 
 ROWS_MIN = 1024
 """Fewer rows are not packed: they cost less one by one than a run does whenever rows are sought in it."""
@@ -67,13 +67,8 @@ class SortedRun:
         return cls(rows, _packed(rows) if worth else None)
 
 
-def stored_keys(bins: IntArray, keys: pa.BinaryArray) -> pa.BinaryArray:
-    """The bin and the key of each row, as one value."""
-    return binary.join([binary.rows_of(np.ascontiguousarray(bins, dtype=">i4")), keys])
-
-
 def _packed(rows: Entries) -> pa.Buffer | None:
-    stored = stored_keys(bins_array(rows), rows.column(1))
+    stored = whole_keys(bins_array(rows), rows.column(1))
     hashes = row_checksums.hashes(stored)
     order = np.argsort(hashes)
     ascending = hashes[order]
@@ -128,7 +123,7 @@ class RunReader:
         """Which of some wanted rows are here and count, and where.
 
         Args:
-            hashes: of all wanted rows (`row_checksums.hashes` of `stored_keys`).
+            hashes: of all wanted rows (`row_checksums.hashes` of `whole_keys`).
             bins, keys: of all wanted rows.
             some: the positions of those in question.
             counts: of each row here.
@@ -183,7 +178,7 @@ class RunReader:
             StoreDamaged: a row is not what was stored.
         """
         rows = self.rows.take(pa.array(places))
-        stored = stored_keys(bins_array(rows), rows.column(1))
+        stored = whole_keys(bins_array(rows), rows.column(1))
         if not np.array_equal(row_checksums.row_sums(stored, rows.column(2)), self._checksums[places]):
             raise StoreDamaged("rows of a run are not what was stored")
         return rows
