@@ -1,7 +1,11 @@
-"""The first half of an aggregation runs before the exchange: one key with most of the rows is few rows for its owner."""
+"""The first half of an aggregation runs before the exchange: one key with most of the rows is few rows for its owner.
+
+Where keys do not repeat, both halves are one aggregation behind it.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,12 +13,14 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from test_progress import summary
 
 from binshift.model import BinSet, Worker
 from binshift.operators.contract import BIN_COLUMN, RECORDS_COLUMN, REDUCED_COLUMN
 from binshift.routing import Route
+from binshift.spark.jobs.standing import begins_early
 from binshift.spark.plan.template import Templates
-from binshift.spark.session.jvm import Jvm
+from binshift.spark.session.jvm import Jvm, java_frame, java_session
 from binshift.spark.stages.compiling import compile_program
 from binshift.worker.record_counter import RecordCounter
 
@@ -88,6 +94,86 @@ def test_an_aggregate_of_ordered_rows_stays_behind(
     rows, written = exchanged_rows(spark, routed(sketch, batch, templates, jvm), "ordered")
     assert written == ROWS
     assert sum(row[RECORDS_COLUMN] for row in rows) == ROWS
+
+
+AGGREGATES = (
+    *(
+        "count(*)",
+        "count(text)",
+        "count(value) FILTER (WHERE value > 9)",
+        "sum(value)",
+        "try_sum(tiny)",
+        "avg(value)",
+        "avg(price)",
+    ),
+    *(
+        "min(text)",
+        "max(text)",
+        "first(value)",
+        "last(text)",
+        "max_by(text, value)",
+        "bit_xor(value)",
+        "bool_or(value > 5)",
+    ),
+    *(
+        "stddev(value)",
+        "skewness(value)",
+        "corr(value, price)",
+        "sort_array(collect_set(text))",
+        "sort_array(collect_list(value))",
+    ),
+)
+
+
+@pytest.mark.parametrize("key", ["user", "user % 40", "concat('u', user)", "struct(user, text)"])
+def test_one_aggregation_behind_gives_what_two_halves_give(
+    key: str, spark: SparkSession, batch: DataFrame, templates: Templates, jvm: Jvm
+) -> None:
+    """Functions of all kinds, by keys with one row each and with several; the plan has one aggregation instead of two."""
+    made = [
+        "CAST(value AS STRING) AS text",
+        "CAST(value % 100 AS TINYINT) AS tiny",
+        "CAST(value AS DECIMAL(9, 2)) AS price",
+    ]
+    rows = batch.where("user > 0").selectExpr("*", *made)
+    users = spark.readStream.format("rate").load().select(F.col("value").alias("user"), "value").selectExpr("*", *made)
+    pipeline = compile_program(users.groupBy(F.expr(key)).agg(*map(F.expr, AGGREGATES)), templates, "update", BINS)
+    template = pipeline.stages[0].routed(Route.initial(BINS, WORKERS), WORKERS)
+    halves = pipeline.fill(template, {pipeline.batch: rows}, 5)
+    plan: Any = single_aggregation(jvm, halves)
+    assert str(plan).count("Aggregate(") == 1
+    whole = DataFrame(
+        java_session(spark).internalCreateDataFrame(plan.execute(), java_frame(halves).schema(), False), spark
+    )
+    found, expected = (sorted(map(str, each.collect())) for each in (whole, halves))
+    assert found == expected
+    assert len(found) == (4 if "%" in key else ROWS // 10)
+
+
+def single_aggregation(jvm: Jvm, frame: DataFrame) -> Any:
+    """The frame's plan with aggregations that are whole behind the exchange; None if it has none."""
+    gateway: Any = frame.sparkSession.sparkContext._gateway
+    arguments = gateway.new_array(gateway.jvm.Object, 2)
+    arguments[0], arguments[1] = java_session(frame.sparkSession), java_frame(frame)
+    (method,) = (each for each in jvm._class("dev.binshift.SingleAggregation").getMethods() if each.getName() == "plan")
+    return method.invoke(None, arguments)
+
+
+def test_other_plans_have_no_aggregation_that_could_be_one(
+    spark: SparkSession, users: DataFrame, batch: DataFrame, templates: Templates, jvm: Jvm
+) -> None:
+    """Of ordered rows, for instance."""
+    sketch = users.groupBy("user").agg(F.approx_count_distinct("value"))
+    assert single_aggregation(jvm, routed(sketch, batch, templates, jvm)) is None
+
+
+@pytest.mark.parametrize(
+    ("records", "rows", "early"), [(100_000, 10_000, True), (100_000, 90_000, False), (1_000, 900, True)]
+)
+def test_it_begins_early_where_that_leaves_fewer_rows(records: int, rows: int, early: bool) -> None:
+    """Short epochs have one plan."""
+    reports = [replace(summary(worker), records_in=records // 2, rows_in=rows // 2) for worker in range(2)]
+    assert begins_early(reports) == early
 
 
 @pytest.mark.parametrize(("column", "weights"), [(RECORDS_COLUMN, [7, 5]), (REDUCED_COLUMN, [1, 2])])

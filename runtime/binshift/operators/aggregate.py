@@ -1,8 +1,8 @@
 """Algebraic aggregation: stored buffers merged with the epoch's partial ones.
 
 The JVM has already aggregated the epoch's rows to one row per key (Spark's own functions and generated code). This module
-merges each row's buffers with the stored ones, batch by batch, and returns the merged buffers to the JVM, where Catalyst
-computes the final expressions. Memory is therefore bounded by one Arrow batch plus the changes.
+merges each row's buffers with the stored ones, many rows at a time, and returns the merged buffers to the JVM, where Catalyst
+computes the final expressions. Memory is therefore bounded by `GATHERED_BYTES_MAX` or one Arrow batch, plus the changes.
 
 With a watermark, groups have an expiry. A group that expires is removed from the state; in append mode it is emitted only then
 (Spark's rule: a group is closed when its expiry is at or before the watermark). Rows of that same epoch still count; later rows
@@ -18,7 +18,7 @@ without rows or before the first row, with the aggregates' results over no rows.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,6 +42,9 @@ from binshift.operators.expiry import EXPIRY_COLUMN, due, expiry_keys, indexed, 
 from binshift.operators.merge import MergeSpec, merge
 from binshift.operators.stored import SINGLE_STORE, Form, StoredRows
 from binshift.rows import RowCodec, of_type
+
+GATHERED_BYTES_MAX = 32 << 20
+"""Rows of an epoch are merged so many bytes at a time: few large batches are sorted and read from the store faster than many small ones."""
 
 
 class OutputMode(enum.Enum):
@@ -106,7 +109,7 @@ class Aggregate:
         """Merge every batch into the state; emit changed groups (update), expired ones (append) or all (complete)."""
         key_codec, value_codec = RowCodec(self.keys), RowCodec(self.buffers, canonical=False)
         quiet, ended = True, _Ended()
-        for rows in batches:
+        for rows in _gathered(batches):
             timely = on_time(rows, state, context) if self.expires else rows
             if not timely.num_rows:
                 continue
@@ -213,6 +216,18 @@ class Aggregate:
 def keys_of(batch: pa.RecordBatch, keys: pa.Schema) -> pa.RecordBatch:
     """Some columns of a batch, such as its keys, in the types that are stored."""
     return pa.RecordBatch.from_arrays([of_type(batch.column(key.name), key.type) for key in keys], schema=keys)
+
+
+def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of up to `GATHERED_BYTES_MAX`; a larger one stays as it is."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        if held and sum(each.nbytes for each in held) + batch.nbytes > GATHERED_BYTES_MAX:
+            yield pa.concat_batches(held)
+            held.clear()
+        held.append(batch)
+    if held:
+        yield pa.concat_batches(held)
 
 
 class _Ended:

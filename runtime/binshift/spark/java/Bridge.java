@@ -53,13 +53,13 @@ public class Bridge {
   /** A stage in standing tasks; see StandingStage. Ids are separated by commas. */
   public StandingResult runStanding(
       StandingDriver driver, SparkSession session, Dataset template, List pairs, String readers, String owners, StandingRoute route,
-      byte[] orders, Dataset applied, Dataset readHole, Dataset like, boolean later, int kept) throws Exception {
+      byte[] orders, Dataset applied, Dataset readHole, Dataset like, boolean later, int kept, boolean early) throws Exception {
     Option before = SparkSession.getActiveSession();
     SparkSession.setActiveSession(session);
     try {
       return StandingStage.run(
           driver, session, template, every(pairs, 0), every(pairs, 1), readers.split(","), owners.split(","), route, orders, applied, readHole,
-          like.schema(), later, kept);
+          like.schema(), later, kept, early);
     } finally {
       restore(before);
     }

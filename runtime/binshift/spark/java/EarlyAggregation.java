@@ -28,6 +28,11 @@ public class EarlyAggregation extends AbstractPartialFunction {
   }
 
   public boolean isDefinedAt(Object node) {
+    return isDivided(node);
+  }
+
+  /** Whether a node is the first half of an aggregation, behind an exchange that it can change places with. */
+  public static boolean isDivided(Object node) {
     if (!(node instanceof BaseAggregateExec) || !isFirstHalf((BaseAggregateExec) node)) {
       return false;
     }

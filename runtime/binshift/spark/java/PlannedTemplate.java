@@ -32,10 +32,20 @@ public class PlannedTemplate extends AbstractPartialFunction {
   public static class Planned {
     private final Dataset frame;
     private final SparkPlan plan;
+    private Planned single;
 
-    public Planned(SparkSession session, LogicalPlan analyzed) {
-      this.frame = PlanTemplate.frame(session, analyzed);
-      this.plan = EarlyAggregation.plan(session, frame);
+    private Planned(Dataset frame, SparkPlan plan) {
+      this.frame = frame;
+      this.plan = plan;
+    }
+
+    /** The same with aggregations that are behind the exchange as a whole. */
+    public Planned single(SparkSession session) {
+      if (single == null) {
+        SparkPlan found = SingleAggregation.plan(session, frame);
+        single = found == null ? this : new Planned(frame, found);
+      }
+      return single;
     }
 
     public Dataset frame() {
@@ -65,10 +75,15 @@ public class PlannedTemplate extends AbstractPartialFunction {
     if (!sessions.containsKey(session)) {
       LogicalPlan plan = template.queryExecution().analyzed();
       boolean fixed = !dependsOnEpoch(plan);
-      Planned planned = fixed ? new Planned(session, plan) : null;
+      Planned planned = fixed ? planned(session, plan) : null;
       sessions.put(session, fixed && readsOnly(planned, new PlannedTemplate(rdds(holes), null)) ? planned : null);
     }
     return (Planned) sessions.get(session);
+  }
+
+  private static Planned planned(SparkSession session, LogicalPlan plan) {
+    Dataset frame = PlanTemplate.frame(session, plan);
+    return new Planned(frame, EarlyAggregation.plan(session, frame));
   }
 
   /** Whether a plan has the current time, or a subquery. */

@@ -86,14 +86,17 @@ public class StandingStage {
    * @param schema of what S returns
    * @param later whether blocks of an earlier stage of this run are still needed
    * @param kept bytes of output of a task that are returned to the driver; where there is no more, the frame is read without a job
+   * @param early whether aggregations begin before the exchange
    */
   public static StandingResult run(
       StandingDriver driver, SparkSession session, Dataset template, Object[] holes, Object[] frames, String[] readers, String[] owners,
-      StandingRoute route, byte[] orders, Dataset applied, Dataset readHole, StructType schema, boolean later, int kept) throws Exception {
+      StandingRoute route, byte[] orders, Dataset applied, Dataset readHole, StructType schema, boolean later, int kept,
+      boolean early) throws Exception {
     PlannedTemplate.Planned planned = PlannedTemplate.of(session, template, holes);
     if (planned == null) {
       return null;
     }
+    planned = early ? planned : planned.single(session);
     RDD[] rows = PlannedTemplate.rows(session, planned, holes, frames);
     StandingStage stage = of(session, planned, holes, rows, applied, readHole, route.bins);
     if (stage == null) {

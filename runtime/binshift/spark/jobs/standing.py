@@ -11,7 +11,7 @@ import functools
 import pickle
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -38,6 +38,8 @@ INTERRUPTED = "java.lang.InterruptedException"
 """Spark interrupts the stream's thread when the query is stopped."""
 KEPT_BYTES, KEPT_BYTES_OF_ALL = 1 << 20, 64 << 20
 """Output of a task, and of all, that the driver takes with the answers; a result of such parts is read without a Spark job."""
+REDUCED_SHARE_MAX, RECORDS_MIN = 0.75, 1 << 15
+"""An aggregation begins before the exchange if it leaves at most this share of the records as rows, or if a task has fewer records."""
 OPAQUE_NODES = ("MapInArrow", "MapInPandas", "MapPartitions", "Sample")
 """Nodes behind the last stage whose rows may differ from one time to the next."""
 
@@ -66,6 +68,7 @@ class StandingTasks:
     failures: int = 0
     busy: bool = False
     _routed: tuple[tuple[Route, tuple[Worker, ...]], Any] | None = None
+    _early: dict[str, bool] = field(default_factory=dict)
 
     @functools.cached_property
     def repeats(self) -> bool:
@@ -120,20 +123,18 @@ class StandingTasks:
         for number, stage in enumerate(self.pipeline.stages):
             last = number == len(self.pipeline.stages) - 1
             read = stage.read(self.pipeline.templates) if stage.stage.read_ahead is not None else None
-            kinds = (False,) if read is None else (False, True)
-            own = (spec for spec in specs if spec.operator == stage.name)
-            orders = [pickle.dumps((spec, reads)) for spec in own for reads in kinds]
             found = calls.run(
                 stage.routed_by_bin,
                 list(filling.items()),
                 readers,
                 owners,
                 self._route_of(calls, plan),
-                orders,
+                _orders(stage.name, specs, reads=read is not None),
                 stage.merged,
                 read=read,
                 later=number > 0,
                 kept=kept if last else 0,
+                early=self._early.get(stage.name, True),
             )
             if found is None:
                 self._end_for_good()
@@ -141,7 +142,9 @@ class StandingTasks:
                     raise TaskFailed(f"{stage.name} cannot run in a standing task, and the epoch runs again as a job")
                 return None
             returned, answers = found
-            summaries += (pickle.loads(each) for each in answers)  # noqa: S301 (from tasks, over Spark's RPC)
+            reports: list[Summary] = [pickle.loads(each) for each in answers]  # noqa: S301 (from tasks, over Spark's RPC)
+            self._early[stage.name] = begins_early(reports)
+            summaries += reports
             result = returned.filled(self.pipeline.result, stage.merged) if last else None
             if result is None:
                 filling[stage.merged] = returned.frame()
@@ -161,3 +164,19 @@ class StandingTasks:
         """The program has a stage that needs a Spark job: so does every epoch from now on."""
         self.able = False
         self.members.end()
+
+
+def _orders(name: str, specs: Sequence[EpochSpec], *, reads: bool) -> list[bytes]:
+    """What the tasks of a stage get, by owner: for S, and then for what reads the state, if something does."""
+    kinds = (False, True) if reads else (False,)
+    return [pickle.dumps((spec, kind)) for spec in specs if spec.operator == name for kind in kinds]
+
+
+def begins_early(reports: Sequence[Summary]) -> bool:
+    """Whether a stage's aggregation is to begin before the exchange, after an epoch of which its tasks have reported this.
+
+    It saves little where most records have a key of their own, and costs as much as the other half. A hot key makes the share of rows small, and
+    stays work for all workers. Short epochs have one plan, as a second one has to be compiled when it is first used.
+    """
+    records, rows = sum(each.records_in for each in reports), sum(each.rows_in for each in reports)
+    return rows <= REDUCED_SHARE_MAX * records or records < RECORDS_MIN * len(reports)

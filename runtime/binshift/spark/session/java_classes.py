@@ -22,7 +22,7 @@ from pyspark.java_gateway import launch_gateway
 from binshift.cds import FOLDER
 
 SOURCES = (
-    *("PinnedRDD", "NudgeSource", "BatchTime", "PlanTemplate", "EarlyAggregation"),
+    *("PinnedRDD", "NudgeSource", "BatchTime", "PlanTemplate", "EarlyAggregation", "SingleAggregation"),
     *("PlannedTemplate", "LocalRows", "LocalTemplate", "StagedFiles"),
     *("StandingEnv", "StandingBlocks", "StandingInput", "StandingRows", "StandingOutput", "StandingContext"),
     *(

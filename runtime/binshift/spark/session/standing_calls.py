@@ -87,6 +87,7 @@ class StandingCalls:
         read: tuple[DataFrame, DataFrame] | None,
         later: bool,
         kept: int,
+        early: bool,
     ) -> tuple[Returned, list[bytes]] | None:
         """One stage: what S returned, and its answers; None where it needs a Spark job, and nothing has run.
 
@@ -101,6 +102,7 @@ class StandingCalls:
             read: the hole for what is read of the state, and the template of what Spark makes of it; None where it makes nothing.
             kept: bytes of output of a task that are returned to the driver; where there is no more, the frame is read without a job.
             later: whether what earlier stages of this epoch returned is still needed.
+            early: whether aggregations begin before the exchange.
         """
         session = filling[-1][1].sparkSession
         found = self.jvm.bridge.runStanding(
@@ -117,6 +119,7 @@ class StandingCalls:
             java_frame(like),
             later,
             kept,
+            early,
         )
         return None if found is None else (Returned(found, session), _split(found.answers()))
 

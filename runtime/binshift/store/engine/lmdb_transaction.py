@@ -111,7 +111,7 @@ class LmdbTransaction:
         column, stored, long = long_keys.stored_keys(bins_array(entries), entries.column(1))
         values = self._with_buckets(entries, stored, long) if long else entries.column(2)
         sealed = row_checksums.add(column, values).to_pylist()
-        self._handle.cursor(self._rows).putmulti(list(zip(stored, sealed, strict=True)))
+        self._handle.cursor(self._rows).putmulti(zip(stored, sealed, strict=True))
 
     def _with_buckets(self, entries: Entries, stored: list[bytes], long: list[int]) -> pa.BinaryArray:
         """The values, with a bucket in place of each that is stored in one."""
