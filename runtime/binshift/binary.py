@@ -26,6 +26,11 @@ BoolArray = npt.NDArray[np.bool_]
 
 _EMPTY = pa.scalar(b"", pa.binary())
 
+_WORD_BYTES = 8
+_SHARED_BYTES_MAX = 64
+_MASKS = np.array([(1 << 64) - (1 << 8 * (_WORD_BYTES - size)) for size in range(_WORD_BYTES + 1)], dtype=np.uint64)
+"""What is left of a word of which only the first so many bytes count."""
+
 
 def offsets(array: pa.BinaryArray) -> Offsets:
     """The start of each value in `data`, followed by the end of the last one: one more than the number of values."""
@@ -93,6 +98,25 @@ def contiguous(array: pa.BinaryArray) -> npt.NDArray[np.uint8]:
     """The bytes of all values, concatenated; the array has no nulls."""
     bounds = offsets(array)
     return np.frombuffer(data(array), dtype=np.uint8)[bounds[0] : bounds[-1]]
+
+
+def words(array: pa.BinaryArray) -> npt.NDArray[np.uint64] | None:
+    """A number for each value; they compare as the values do. None if the values differ in too many bytes, or in late ones. No nulls."""
+    bounds = offsets(array)
+    starts, sizes = bounds[:-1] - bounds[0], np.diff(bounds)
+    longest = int(sizes.max(initial=0))
+    shortest = int(sizes.min(initial=longest))
+    uneven = shortest < longest  # the last byte of a word is then the size: a value is before those that begin with it
+    if longest - _WORD_BYTES + uneven > min(shortest, _SHARED_BYTES_MAX):
+        return None
+    padded = np.zeros(int(bounds[-1] - bounds[0]) + _WORD_BYTES, dtype=np.uint8)
+    padded[:-_WORD_BYTES] = contiguous(array)
+    shared = max(0, longest - _WORD_BYTES + uneven)
+    if any(np.ptp(padded[starts + at]) for at in range(shared)):
+        return None
+    every = np.ndarray((len(padded) - _WORD_BYTES + 1,), dtype=">u8", buffer=padded.data, strides=(1,))
+    found: npt.NDArray[np.uint64] = every[starts + shared].astype(np.uint64) & _MASKS[sizes - shared]
+    return found | (sizes - shared).astype(np.uint64) if uneven else found
 
 
 def join(parts: Sequence[pa.BinaryArray]) -> pa.BinaryArray:

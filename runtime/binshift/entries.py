@@ -32,6 +32,9 @@ Entries: TypeAlias = pa.RecordBatch
 
 ENTRY_SCHEMA = pa.schema([("bin", pa.int32()), ("key", pa.binary()), ("value", pa.binary())])
 
+WORDS_MIN = 1 << 14
+"""So many rows and more are sorted by numbers, if keys are short: 19 instead of 48 ms for 200,000, but not faster for few."""
+
 EMPTY: Entries = pa.RecordBatch.from_pylist([], schema=ENTRY_SCHEMA)
 """No rows."""
 
@@ -94,7 +97,22 @@ def sort(entries: Entries) -> Entries:
 def order_of(bins: IntArray, keys: pa.BinaryArray) -> pa.UInt64Array | None:
     """The positions of these rows by (bin, key), of equal ones in their order; None if they are in that order."""
     rows = pa.RecordBatch.from_arrays([pa.array(bins), keys], names=["bin", "key"])
-    return None if is_sorted(rows) else pc.sort_indices(rows, sort_keys=[("bin", "ascending"), ("key", "ascending")])
+    if is_sorted(rows):
+        return None
+    order = _order_by_words(bins, keys) if len(bins) >= WORDS_MIN else None
+    return pc.sort_indices(rows, sort_keys=[("bin", "ascending"), ("key", "ascending")]) if order is None else order
+
+
+def _order_by_words(bins: IntArray, keys: pa.BinaryArray) -> pa.UInt64Array | None:
+    """The same by numbers, which NumPy sorts faster; None if keys are too long for that, or if rows are equal."""
+    words = binary.words(keys)
+    if words is None or int(bins.max()) > np.iinfo(np.uint16).max:
+        return None
+    order = np.argsort(words)
+    order = order[np.argsort(bins[order].astype(np.uint16), kind="stable")]
+    words, bins = words[order], bins[order]
+    equal = (words[1:] == words[:-1]) & (bins[1:] == bins[:-1])
+    return None if equal.any() else pa.array(order.astype(np.uint64))
 
 
 def merge_last_wins(batches: Sequence[Entries]) -> Entries:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from binshift import entries
+from binshift import binary, entries
 from binshift.entries import Entries
 from binshift.invariants import InvariantViolated
 from binshift.model import BinSet
@@ -25,12 +29,26 @@ def _rows(batch: Entries) -> list[Row]:
     return list(zip(*[column.to_pylist() for column in batch.columns], strict=True))
 
 
+@pytest.mark.parametrize("words_min", [2, entries.WORDS_MIN])
 @given(ROWS, st.integers(0, 2))
-def test_sort_orders_by_bin_then_key_and_keeps_ties(rows: list[Row], lead: int) -> None:
+def test_sort_orders_by_bin_then_key_and_keeps_ties(words_min: int, rows: list[Row], lead: int) -> None:
     """Sorting is Python's stable sort by (bin, key)."""
-    batch = entries.sort(_entries(rows, lead))
+    with patch.object(entries, "WORDS_MIN", words_min):
+        batch = entries.sort(_entries(rows, lead))
     assert sorted(rows, key=lambda row: row[:2]) == _rows(batch)
     assert entries.is_sorted(batch)
+
+
+@given(st.binary(max_size=70), st.lists(st.binary(max_size=10), min_size=1, max_size=8), st.integers(0, 2))
+def test_words_compare_as_their_values_do(shared: bytes, rest: list[bytes], lead: int) -> None:
+    """There are none only where values are longer than a word behind what they share."""
+    values = [shared + each for each in rest]
+    words = binary.words(pa.array([b"zz"] * lead + values, pa.binary()).slice(lead))
+    if words is None:
+        assert max(map(len, rest)) > 7 or len(shared) > 64 - 8
+        return
+    assert len(set(words.tolist())) == len(set(values))
+    assert [values[at] for at in np.argsort(words)] == sorted(values)
 
 
 @given(st.lists(ROWS, max_size=4), st.integers(0, 2))
