@@ -104,7 +104,7 @@ def order_of(bins: IntArray, keys: pa.BinaryArray) -> pa.UInt64Array | None:
 
 
 def _order_by_words(bins: IntArray, keys: pa.BinaryArray) -> pa.UInt64Array | None:
-    """The same by numbers, which NumPy sorts faster; None if keys are too long for that, or if rows are equal."""
+    """The same by numbers, which NumPy sorts faster; None if keys differ in too many bytes, bins have large numbers, or rows are equal."""
     words = binary.words(keys)
     if words is None or int(bins.max()) > np.iinfo(np.uint16).max:
         return None

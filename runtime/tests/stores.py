@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 from binshift.model import Fence
 from binshift.store.bins.binstore import BinStore
-from binshift.store.engine import sorted_run
+from binshift.store.engine import layered_transaction, sorted_run
 from binshift.store.engine.contract import KeyValueStore, StoreLimits
 from binshift.store.engine.lmdb_store import close_environments, open_lmdb
 from binshift.store.engine.memory_store import MemoryStore
@@ -30,10 +30,11 @@ def opened(kind: str, folder: Path, limits: StoreLimits) -> Iterator[KeyValueSto
 
 @contextmanager
 def packing(rows_min: int) -> Iterator[None]:
-    """So many rows of a copy already become a run, of few rows."""
+    """So many rows of a copy already become a run, of few rows, and few rows of runs are in memory together."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sorted_run, "ROWS_MIN", rows_min)
         patch.setattr(sorted_run, "ROWS_MAX", max(2 * rows_min, 7))
+        patch.setattr(layered_transaction, "BYTES_AT_ONCE", 300)
         yield
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import count, product
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from binshift.pacing import Pace
 from binshift.routing import Route
 from binshift.store.bins.binstore import BinStore
 from binshift.store.engine.contract import StoreLimits
-from binshift.store.engine.memory_store import MemoryStore
+from binshift.store.engine.lmdb_store import close_environments, open_lmdb
 from binshift.worker import background_task
 from binshift.worker.background_task import Budget, Duty, run_round
 from binshift.worker.messages import BackgroundSpec
@@ -105,11 +106,13 @@ def test_waiting_is_rest() -> None:
 
 
 @pytest.mark.parametrize(("rows_at_once", "rests"), [(1, 8), (2, 5), (2_000, 2)])
-def test_a_snapshot_rests_after_some_rows(rows_at_once: int, rests: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_snapshot_rests_after_some_rows(
+    rows_at_once: int, rests: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It takes its share of a core, like copies; small bins are read together, once their size is known."""
     monkeypatch.setattr(background_task, "SNAPSHOT_ROWS_AT_ONCE", rows_at_once)
     fence, bins = Fence(Term(1), Epoch(0), 0), BinSet(range(8))
-    store = BinStore(MemoryStore(), 16, StoreLimits())
+    store = BinStore(open_lmdb(tmp_path), 16, StoreLimits())
     rows = [entries.make([bin], [b"k"], [b"v"]) for bin in bins]
     stamp = Stamp(fence.epoch, "a")
     commit_epoch(store, fence, expect=store.status().stamp, stamp=stamp, owned=bins, changes=rows, undo=False)
@@ -120,6 +123,7 @@ def test_a_snapshot_rests_after_some_rows(rows_at_once: int, rests: int, monkeyp
     assert report.snapshot is not None
     assert report.snapshot.bins == bins
     assert clock() == pytest.approx(0.02 * rests)
+    close_environments(tmp_path)
 
 
 def test_a_migration_begins_as_slowly_as_the_first() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import resource
 import subprocess
@@ -23,7 +22,7 @@ from binshift.entries import Entries
 from binshift.errors import DiskFull, StoreDamaged
 from binshift.invariants import InvariantViolated
 from binshift.model import Bin
-from binshift.store.engine import row_checksums, runs
+from binshift.store.engine import row_checksums, runs, sorted_run
 from binshift.store.engine.contract import KeyValueStore, StoreLimits, Transaction
 from binshift.store.engine.lmdb_store import close_environments, open_lmdb
 from binshift.store.engine.run_files import RunFiles, RunSet
@@ -149,13 +148,20 @@ def test_runs_that_are_refused(store: KeyValueStore, tmp_path: Path, monkeypatch
     assert added(SortedRun.of(rows(1, 10)))
 
 
-def test_small_runs_are_refused_where_there_are_many_rows(store: KeyValueStore) -> None:
-    """So there are few runs, whatever their rows come from."""
+@pytest.mark.parametrize(("rows_max", "bytes_max"), [(60, 1 << 20), (10_000, 10_000)])
+def test_small_runs_are_refused_where_there_are_many_rows(
+    rows_max: int, bytes_max: int, store: KeyValueStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So there are few runs, whatever their rows come from; half of the most rows or bytes are many at any time."""
+    monkeypatch.setattr(sorted_run, "ROWS_MAX", rows_max)
+    monkeypatch.setattr(sorted_run, "BYTES_MAX", bytes_max)
     with store.write(1) as transaction:
-        many = [SortedRun.of(rows(bin, 20)) for bin in range(64)]
+        many = [SortedRun.of(rows(bin, 40)) for bin in range(64)]
         assert all(map(transaction.add_run, many))
-        assert not transaction.add_run(SortedRun.of(rows(99, 10)))
-        assert transaction.add_run(SortedRun.of(rows(99, 20)))
+        assert not transaction.add_run(SortedRun.of(rows(97, 20)))
+        more = [SortedRun.of(rows(98, 200)), SortedRun.of(rows(99, 5_000)), SortedRun.of(rows(100, 200))]
+        assert [transaction.add_run(run) for run in more] == [True, True, True]
+        assert not transaction.add_run(SortedRun.of(rows(101, 20)))
 
 
 def test_a_key_of_the_same_hash_is_another_key(store: KeyValueStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,5 +246,4 @@ def test_files_are_unmapped(store: KeyValueStore, tmp_path: Path) -> None:
         transaction.drop(Bin(1), 1)
     with store.read() as transaction:
         pass
-    gc.collect()
-    assert ".run" not in Path("/proc/self/maps").read_text()
+    assert str(tmp_path / "0.run") not in Path("/proc/self/maps").read_text()

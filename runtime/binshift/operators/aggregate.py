@@ -221,11 +221,13 @@ def keys_of(batch: pa.RecordBatch, keys: pa.Schema) -> pa.RecordBatch:
 def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same rows in batches of up to `GATHERED_BYTES_MAX`; a larger one stays as it is."""
     held: list[pa.RecordBatch] = []
+    size = 0
     for batch in batches:
-        if held and sum(each.nbytes for each in held) + batch.nbytes > GATHERED_BYTES_MAX:
+        if held and size + batch.nbytes > GATHERED_BYTES_MAX:
             yield pa.concat_batches(held)
-            held.clear()
+            held, size = [], 0
         held.append(batch)
+        size += batch.nbytes
     if held:
         yield pa.concat_batches(held)
 

@@ -30,7 +30,7 @@ RECORDS_COLUMN = "__records"
 """A column that F adds where it aggregates: the number of records that a row stands for. If it is absent, a row is one record."""
 
 REDUCED_COLUMN = "__reduced"
-"""The same where most of the aggregation is before the exchange: the worker that owns a row's bin had few rows to work on."""
+"""The same where the aggregation begins before the exchange if keys repeat: the worker that owns a row's bin has few rows to work on."""
 
 KEYLESS_BIN = Bin(0)
 """The bin of the only state of an operator without keys."""

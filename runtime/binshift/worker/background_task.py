@@ -219,5 +219,5 @@ def _counted(
                 size[b] = size.get(b, 0) + content
             done += part.num_rows
             yield part
-        rest()
+            rest()
         at += len(some)

@@ -27,12 +27,8 @@ public class EarlyAggregation extends AbstractPartialFunction {
     return early == planned ? frame.queryExecution().executedPlan() : QueryExecution$.MODULE$.prepareExecutedPlan(session, early);
   }
 
-  public boolean isDefinedAt(Object node) {
-    return isDivided(node);
-  }
-
   /** Whether a node is the first half of an aggregation, behind an exchange that it can change places with. */
-  public static boolean isDivided(Object node) {
+  public boolean isDefinedAt(Object node) {
     if (!(node instanceof BaseAggregateExec) || !isFirstHalf((BaseAggregateExec) node)) {
       return false;
     }

@@ -18,6 +18,8 @@ import scala.runtime.AbstractPartialFunction;
  * before the exchange would not reduce. Raw types: the run-time compiler infers no generics.
  */
 public class SingleAggregation extends AbstractPartialFunction {
+  private static final EarlyAggregation HALVES = new EarlyAggregation();
+
   /** The physical plan of a frame of the active session; null if it has no aggregation that EarlyAggregation divides. */
   public static SparkPlan plan(SparkSession session, Dataset frame) {
     SparkPlan planned = frame.queryExecution().sparkPlan();
@@ -26,7 +28,7 @@ public class SingleAggregation extends AbstractPartialFunction {
   }
 
   public boolean isDefinedAt(Object node) {
-    if (!(node instanceof BaseAggregateExec) || !EarlyAggregation.isDivided(((SparkPlan) node).children().apply(0))) {
+    if (!(node instanceof BaseAggregateExec) || !HALVES.isDefinedAt(((SparkPlan) node).children().apply(0))) {
       return false;
     }
     Seq found = ((BaseAggregateExec) node).aggregateExpressions();

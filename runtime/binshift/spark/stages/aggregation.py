@@ -1,8 +1,8 @@
 """`groupBy(...).agg(...)` as a stage: the JVM reduces an epoch's rows to one row per key before Python sees them.
 
 The exchange puts all rows of a bin on one partition, so Spark's aggregation needs no second one: its second half runs in the same task
-as S, right before it. Its first half runs before the exchange (`EarlyAggregation.java`), unless it needs the order of the rows. S drops and
-counts late groups, by the watermark of the previous epoch, as in Spark.
+as S, right before it. Its first half runs before the exchange (`EarlyAggregation.java`), unless it needs the order of the rows; where keys do not
+repeat, both are one behind it (`SingleAggregation.java`). S drops and counts late groups, by the watermark of the previous epoch, as in Spark.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -22,8 +23,8 @@ from binshift.store.engine.run_files import RunFiles
 from binshift.store.engine.runs import Runs
 from binshift.store.engine.sorted_run import SortedRun
 
-_BINS_AT_ONCE = 256
-"""Bins whose rows in runs are in memory together."""
+BYTES_AT_ONCE = 8 << 20
+"""So many bytes of runs are in memory together when rows are scanned, or up to twice as many."""
 
 
 class LayeredTransaction:
@@ -73,18 +74,36 @@ class LayeredTransaction:
 
     def scan(self, bin: Bin, start: bytes = b"", stop: bytes | None = None) -> Iterator[Entries]:
         """The rows of ``bin`` from ``start`` to before ``stop``, ascending."""
-        above = self._above.scan(bin, start, stop)
-        return self._merged(above, self._run_rows([bin], start, stop)) if self._runs.any else above
+        return self._in_pieces(bin, start, stop) if self._runs.any else self._above.scan(bin, start, stop)
+
+    def _in_pieces(self, bin: Bin, start: bytes, stop: bytes | None) -> Iterator[Entries]:
+        size = self._runs.bytes_of(np.array([bin], dtype=np.int32), start, stop)[0]
+        pieces = int(size // BYTES_AT_ONCE) + 1
+        bounds = [start, *(self._runs.cuts(bin, start, stop, pieces) if pieces > 1 else []), stop]
+        for first, last in pairwise(bounds):
+            yield from self._merged(
+                self._above.scan(bin, first or b"", last), self._run_rows([bin], first or b"", last)
+            )
 
     def scan_bins(self, bins: Sequence[Bin], start: bytes = b"", stop: bytes | None = None) -> Iterator[Entries]:
         """The rows of several bins from ``start`` to before ``stop``."""
         if not self._runs.any:
             yield from self._above.scan_bins(bins, start, stop)
             return
-        step = _BINS_AT_ONCE if all(map(operator.lt, bins, bins[1:])) else 1
-        for at in range(0, len(bins), step):
-            some = bins[at : at + step]
-            yield from self._merged(self._above.scan_bins(some, start, stop), self._run_rows(some, start, stop))
+        for some in self._groups(bins, start, stop):
+            if len(some) == 1:
+                yield from self.scan(some[0], start, stop)
+            else:
+                yield from self._merged(self._above.scan_bins(some, start, stop), self._run_rows(some, start, stop))
+
+    def _groups(self, bins: Sequence[Bin], start: bytes, stop: bytes | None) -> list[Sequence[Bin]]:
+        """Bins of which runs have few bytes are together; each is alone if they do not ascend."""
+        if not all(map(operator.lt, bins, bins[1:])):
+            return [[each] for each in bins]
+        sizes = self._runs.bytes_of(np.array(bins, dtype=np.int32), start, stop)
+        ends = (np.diff(np.cumsum(sizes) // BYTES_AT_ONCE) > 0) | (sizes[:-1] >= BYTES_AT_ONCE)
+        bounds = [0, *(np.flatnonzero(ends) + 1).tolist(), len(bins)]
+        return [bins[first:last] for first, last in pairwise(bounds) if first < last]
 
     def _run_rows(self, bins: Sequence[Bin], start: bytes, stop: bytes | None) -> Entries:
         """The rows in runs, ascending."""

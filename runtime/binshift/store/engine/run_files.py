@@ -118,14 +118,16 @@ class RunFiles:
             Removed, StoreDamaged: one is not there; or cannot be read.
         """
         wanted = [(file.number, file.checksum) for file in files]
-        known = {(run.file.number, run.file.checksum): run for run in self._mapped.runs}
-        if wanted != list(known):
-            runs = (
-                known.get(name) or MappedRun(file, bins_of(file), self._map(file))
-                for name, file in zip(wanted, files, strict=True)
-            )
-            self._mapped = RunSet(tuple(runs))
-        return self._mapped
+        before = self._mapped
+        known = {(run.file.number, run.file.checksum): run for run in before.runs}
+        if wanted == list(known):
+            return before
+        runs = (
+            known.get(name) or MappedRun(file, bins_of(file), self._map(file))
+            for name, file in zip(wanted, files, strict=True)
+        )
+        found = self._mapped = RunSet(tuple(runs))
+        return found
 
     def _map(self, file: RunFile) -> pa.Buffer:
         path = self._path(file.number)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from binshift.binary import BoolArray
@@ -30,7 +31,7 @@ RUNS_MAX = 1024
 """More runs are not made: each costs some 25 microseconds whenever rows are sought in it."""
 
 ROWS_SHARE = 64
-"""A run has at least this fraction of the rows that there are in runs, or is as large as runs become: so they stay few."""
+"""A run has at least this fraction of the rows that there are in runs, or is half as large as runs become: so they stay few."""
 
 MAP_SHARE = 4
 """Runs take at most this fraction of the bytes that a store may have."""
@@ -41,6 +42,7 @@ class _Run:
     """A run in this transaction, and which of its rows count."""
 
     reader: RunReader
+    row_bytes: float
     counts: BoolArray
     changed: bool = False
 
@@ -104,6 +106,23 @@ class Runs:
                 found.append(run.reader.take(places))
         return found
 
+    def bytes_of(self, bins: IntArray, start: bytes, stop: bytes | None) -> npt.NDArray[np.float64]:
+        """Of each bin, about how many bytes `rows` could return: with rows that do not count any more, or are not in the range."""
+        found = np.zeros(len(bins))
+        for run, some in self._with_bins(bins):
+            first, last = run.reader.spans(bins[some], start, stop)
+            found[some] += (last - first) * run.row_bytes
+        return found
+
+    def cuts(self, bin: int, start: bytes, stop: bytes | None, pieces: int) -> list[bytes]:
+        """Ascending keys within a range that divide the rows of ``bin`` in its largest run into so many pieces, or fewer."""
+        bins = np.array([bin], dtype=np.int32)
+        spans = [(run.reader, run.reader.spans(bins, start, stop)) for run, _ in self._with_bins(bins)]
+        reader, (first, last) = max(spans, key=lambda each: int(each[1][1][0] - each[1][0][0]))
+        places = np.unique(first[0] + np.arange(1, pieces, dtype=np.int64) * (last[0] - first[0]) // pieces)
+        keys = reader.take(places).column(1).to_pylist()
+        return [key for key in keys if key > start and (stop is None or key < stop)]
+
     def first_keys(self, bins: IntArray, space: bytes) -> Iterator[tuple[int, bytes]]:
         """By the position of its bin and for each run, the first key that begins with ``space``; only of rows that count."""
         for run, some in self._with_bins(bins):
@@ -134,7 +153,8 @@ class Runs:
     def _opened(self, mapped: MappedRun) -> _Run:
         number = mapped.file.number
         if number not in self._runs:
-            self._runs[number] = _Run(mapped.reader, run_listing.counts(self.blobs, mapped.file))
+            row_bytes = mapped.file.size / mapped.file.rows
+            self._runs[number] = _Run(mapped.reader, row_bytes, run_listing.counts(self.blobs, mapped.file))
         return self._runs[number]
 
     def _counted(self, file: RunFile) -> RunFile:
@@ -153,7 +173,8 @@ class Runs:
         content, files, rows = run.content, self._listing.files, run.rows.num_rows
         if content is None or room.is_limited() or len(files) >= RUNS_MAX:
             return False
-        if rows < min(sum(file.rows for file in files) // ROWS_SHARE, sorted_run.ROWS_MAX):
+        large = 2 * rows >= sorted_run.ROWS_MAX or 2 * content.size >= sorted_run.BYTES_MAX
+        if not large and rows < sum(file.rows for file in files) // ROWS_SHARE:
             return False
         if sum(file.size for file in files) + content.size > limits.map_bytes_max // MAP_SHARE:
             return False

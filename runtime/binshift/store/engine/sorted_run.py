@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -101,7 +101,7 @@ class RunReader:
         self._hashes, self._places, self._checksums = (
             batch.column(at).to_numpy() for at in (_HASHES, _PLACES, _CHECKSUMS)
         )
-        self.ranges_with = lru_cache(maxsize=SPACES_MAX)(self._ranges_with)
+        self._ranges: dict[bytes, tuple[Places, Places]] = {}
 
     def __len__(self) -> int:
         return len(self._bins)
@@ -146,11 +146,16 @@ class RunReader:
 
     def places(self, bins: IntArray, start: bytes, stop: bytes | None) -> Places:
         """Of some of `bins`, in their order, the places of the rows with ``start <= key < stop``."""
+        firsts, lasts = self.spans(bins, start, stop)
+        ranges = [self._between(*each, start, stop) for each in zip(firsts.tolist(), lasts.tolist(), strict=True)]
+        return np.concatenate([np.empty(0, np.int64), *(np.arange(*each) for each in ranges if each[0] < each[1])])
+
+    def spans(self, bins: IntArray, start: bytes, stop: bytes | None) -> tuple[Places, Places]:
+        """Of some of `bins`, first and last place, exclusive, between which these rows are, with others of their space or bin."""
         space = start[:1] if stop and stop[:1] == start[:1] else b""
         at = np.searchsorted(self.bins, bins)
-        firsts, lasts = (side[at].tolist() for side in self.ranges_with(space))
-        ranges = [self._between(*each, start, stop) for each in zip(firsts, lasts, strict=True)]
-        return np.concatenate([np.empty(0, np.int64), *(np.arange(*each) for each in ranges if each[0] < each[1])])
+        first, last = self.ranges_with(space)
+        return first[at], last[at]
 
     def _between(self, first: int, last: int, start: bytes, stop: bytes | None) -> tuple[int, int]:
         """The part with ``start <= key < stop`` of rows whose keys ascend."""
@@ -162,8 +167,15 @@ class RunReader:
         key: bytes = self._keys[place].as_py()
         return key
 
-    def _ranges_with(self, space: bytes) -> tuple[Places, Places]:
+    def ranges_with(self, space: bytes) -> tuple[Places, Places]:
         """Of each of `bins`, first and last place, exclusive, of the rows whose key begins with ``space``."""
+        if space not in self._ranges:
+            if len(self._ranges) == SPACES_MAX:
+                self._ranges.clear()
+            self._ranges[space] = self._sought_ranges(space)
+        return self._ranges[space]
+
+    def _sought_ranges(self, space: bytes) -> tuple[Places, Places]:
         if not space:
             return self._starts[:-1], self._starts[1:]
         inside = np.flatnonzero(pc.starts_with(self._keys, space).to_numpy(zero_copy_only=False))
