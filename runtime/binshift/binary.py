@@ -106,7 +106,8 @@ def words(array: pa.BinaryArray) -> npt.NDArray[np.uint64] | None:
     starts, sizes = bounds[:-1] - bounds[0], np.diff(bounds)
     longest = int(sizes.max(initial=0))
     shortest = int(sizes.min(initial=longest))
-    uneven = shortest < longest  # the last byte of a word is then the size: a value is before each longer one that begins with it
+    # The last byte of a word is then the size: a value is before each longer one that begins with it.
+    uneven = shortest < longest
     if longest - _WORD_BYTES + uneven > min(shortest, _SHARED_BYTES_MAX):
         return None
     padded = np.zeros(int(bounds[-1] - bounds[0]) + _WORD_BYTES, dtype=np.uint8)
