@@ -150,16 +150,16 @@ class Witness:
 
         ``index`` is the driver's; from time to time, and if it is not given, the log is read again instead.
         """
-        self.read_log()
+        self.check_stores()
         if epoch >= len(self.records):
             raise Contradiction(f"I3: Spark has committed epoch {epoch}; the last record is {len(self.records) - 1}")
-        self.check_stores()
         if epoch == len(self.records) - 1:
             self._check_owners(epoch)
             self.check_log(None if epoch % LOAD_EVERY_EPOCHS == 0 else index)
 
     def check_stores(self) -> None:
-        """Check that every state in a store was recorded or, for the running epoch, may be recorded."""
+        """Check that every state in a store was recorded, perhaps before Spark's commit, or may be for the running epoch."""
+        self.read_log()
         for worker, machine in self._world.machines.items():
             for name in self._world.flows:
                 with machine.open_unfaulted(name).reader() as reader:
