@@ -26,9 +26,9 @@ BoolArray = npt.NDArray[np.bool_]
 
 _EMPTY = pa.scalar(b"", pa.binary())
 
-_WORD_BYTES = 8
+WORD_BYTES = 8
 _SHARED_BYTES_MAX = 64
-_MASKS = np.array([(1 << 64) - (1 << 8 * (_WORD_BYTES - size)) for size in range(_WORD_BYTES + 1)], dtype=np.uint64)
+_MASKS = np.array([(1 << 64) - (1 << 8 * (WORD_BYTES - size)) for size in range(WORD_BYTES + 1)], dtype=np.uint64)
 """What is left of a word of which only the first so many bytes count."""
 
 
@@ -100,6 +100,13 @@ def contiguous(array: pa.BinaryArray) -> npt.NDArray[np.uint8]:
     return np.frombuffer(data(array), dtype=np.uint8)[bounds[0] : bounds[-1]]
 
 
+def every_word(content: npt.NDArray[np.uint8], form: str) -> npt.NDArray[np.uint64]:
+    """The eight bytes from each position on, the end included, as numbers of the form "<u8" or ">u8"; zeros follow the content."""
+    padded = np.zeros(len(content) + WORD_BYTES, dtype=np.uint8)
+    padded[: len(content)] = content
+    return np.ndarray((len(content) + 1,), dtype=form, buffer=padded.data, strides=(1,))
+
+
 def words(array: pa.BinaryArray) -> npt.NDArray[np.uint64] | None:
     """A number for each value; they compare as the values do. None if the values differ in too many bytes, or in late ones. No nulls."""
     bounds = offsets(array)
@@ -108,14 +115,13 @@ def words(array: pa.BinaryArray) -> npt.NDArray[np.uint64] | None:
     shortest = int(sizes.min(initial=longest))
     # The last byte of a word is then the size: a value is before each longer one that begins with it.
     uneven = shortest < longest
-    if longest - _WORD_BYTES + uneven > min(shortest, _SHARED_BYTES_MAX):
+    if longest - WORD_BYTES + uneven > min(shortest, _SHARED_BYTES_MAX):
         return None
-    padded = np.zeros(int(bounds[-1] - bounds[0]) + _WORD_BYTES, dtype=np.uint8)
-    padded[:-_WORD_BYTES] = contiguous(array)
-    shared = max(0, longest - _WORD_BYTES + uneven)
-    if any(np.ptp(padded[starts + at]) for at in range(shared)):
+    content = contiguous(array)
+    shared = max(0, longest - WORD_BYTES + uneven)
+    if any(np.ptp(content[starts + at]) for at in range(shared)):
         return None
-    every = np.ndarray((len(padded) - _WORD_BYTES + 1,), dtype=">u8", buffer=padded.data, strides=(1,))
+    every = every_word(content, ">u8")
     found: npt.NDArray[np.uint64] = every[starts + shared].astype(np.uint64) & _MASKS[sizes - shared]
     return found | (sizes - shared).astype(np.uint64) if uneven else found
 

@@ -110,6 +110,7 @@ def test_decisions_are_numbered_and_listed() -> None:
     assert [path.name[:4] for path in DECISIONS] == [f"{number:04d}" for number in range(1, len(DECISIONS) + 1)]
     rows = [f"| [{path.name[:4]}]({path.name}) | {path.read_text().splitlines()[0][8:]} |" for path in DECISIONS]
     assert [row for row in rows if row not in index] == []
+    assert "\n".join(rows) in index  # one table
 
 
 @pytest.mark.parametrize("path", DECISIONS, ids=lambda path: path.stem)

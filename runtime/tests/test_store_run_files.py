@@ -159,6 +159,7 @@ def test_small_runs_are_refused_where_there_are_many_rows(
         many = [SortedRun.of(rows(bin, 40)) for bin in range(64)]
         assert all(map(transaction.add_run, many))
         assert not transaction.add_run(SortedRun.of(rows(97, 20)))
+        assert transaction.add_run(SortedRun.of(rows(97, 40)))
         more = [SortedRun.of(rows(98, 200)), SortedRun.of(rows(99, 5_000)), SortedRun.of(rows(100, 200))]
         assert [transaction.add_run(run) for run in more] == [True, True, True]
         assert not transaction.add_run(SortedRun.of(rows(101, 20)))

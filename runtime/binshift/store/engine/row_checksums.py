@@ -18,12 +18,12 @@ import pyarrow.compute as pc
 import xxhash
 
 from binshift import binary
+from binshift.binary import WORD_BYTES
 from binshift.errors import StoreDamaged
 
 Sums = npt.NDArray[np.uint64]
 
 CHECKSUM_BYTES = 8
-WORD_BYTES = 8
 ROWS_AT_ONCE = 4096
 """Summed together: few enough that what is made on the way stays in the processor's cache."""
 
@@ -119,12 +119,9 @@ def hashes(column: pa.BinaryArray) -> Sums:
 
 def _add_units(sums: Sums, content: npt.NDArray[np.uint8], starts: binary.Offsets, sizes: binary.Offsets) -> None:
     """Add the mixed eight-byte units of each value: each is flipped and multiplied, by its place, before it is added."""
-    # Every eight bytes of the content, wherever they start; the last value's last unit needs bytes to be read after it.
-    padded = np.zeros(len(content) + WORD_BYTES, dtype=np.uint8)
-    padded[: len(content)] = content
     longest = int(sizes.max())
     even = int(sizes.min()) == longest
-    words = np.ndarray((len(content) + 1,), dtype="<u8", buffer=padded.data, strides=(1,))
+    words = binary.every_word(content, "<u8")
     for at in range(-(-longest // WORD_BYTES)):
         done = at * WORD_BYTES
         if even:

@@ -25,7 +25,7 @@ from binshift.store.engine.contract import Size, StoreLimits
 from binshift.store.engine.long_keys import whole_keys
 from binshift.store.engine.run_files import MappedRun, RunFile, RunFiles, RunSet, checksum
 from binshift.store.engine.run_listing import Blobs, Listing
-from binshift.store.engine.sorted_run import Places, RunReader, SortedRun
+from binshift.store.engine.sorted_run import Places, RunReader, SortedRun, space_of
 
 RUNS_MAX = 1024
 """More runs are not made: each costs some 25 microseconds whenever rows are sought in it."""
@@ -110,14 +110,14 @@ class Runs:
         """Of each bin, about how many bytes `rows` could return: with rows that do not count any more, or are not in the range."""
         found = np.zeros(len(bins))
         for run, some in self._with_bins(bins):
-            first, last = run.reader.spans(bins[some], start, stop)
+            first, last = run.reader.spans(bins[some], space_of(start, stop))
             found[some] += (last - first) * run.row_bytes
         return found
 
     def cuts(self, bin: int, start: bytes, stop: bytes | None, pieces: int) -> list[bytes]:
         """Ascending keys within a range that divide the rows of ``bin`` in its largest run into so many pieces, or fewer."""
         bins = np.array([bin], dtype=np.int32)
-        spans = [(run.reader, run.reader.spans(bins, start, stop)) for run, _ in self._with_bins(bins)]
+        spans = [(run.reader, run.reader.spans(bins, space_of(start, stop))) for run, _ in self._with_bins(bins)]
         reader, (first, last) = max(spans, key=lambda each: int(each[1][1][0] - each[1][0][0]))
         places = np.unique(first[0] + np.arange(1, pieces, dtype=np.int64) * (last[0] - first[0]) // pieces)
         keys = reader.take(places).column(1).to_pylist()
@@ -126,8 +126,7 @@ class Runs:
     def first_keys(self, bins: IntArray, space: bytes) -> Iterator[tuple[int, bytes]]:
         """By the position of its bin and for each run, the first key that begins with ``space``; only of rows that count."""
         for run, some in self._with_bins(bins):
-            at = np.searchsorted(run.reader.bins, bins[some])
-            first, last = (side[at] for side in run.reader.ranges_with(space))
+            first, last = run.reader.spans(bins[some], space)
             counting = np.append(np.flatnonzero(run.counts), len(run.counts))
             places = counting[np.searchsorted(counting, first)]
             there = places < last

@@ -146,15 +146,18 @@ class RunReader:
 
     def places(self, bins: IntArray, start: bytes, stop: bytes | None) -> Places:
         """Of some of `bins`, in their order, the places of the rows with ``start <= key < stop``."""
-        firsts, lasts = self.spans(bins, start, stop)
+        firsts, lasts = self.spans(bins, space_of(start, stop))
         ranges = [self._between(*each, start, stop) for each in zip(firsts.tolist(), lasts.tolist(), strict=True)]
         return np.concatenate([np.empty(0, np.int64), *(np.arange(*each) for each in ranges if each[0] < each[1])])
 
-    def spans(self, bins: IntArray, start: bytes, stop: bytes | None) -> tuple[Places, Places]:
-        """Of some of `bins`, first and last place, exclusive, between which these rows are, with others of their space or bin."""
-        space = start[:1] if stop and stop[:1] == start[:1] else b""
+    def spans(self, bins: IntArray, space: bytes) -> tuple[Places, Places]:
+        """Of each of some of `bins`, first and last place, exclusive, of the rows whose key begins with ``space``."""
+        if space not in self._ranges:
+            if len(self._ranges) == SPACES_MAX:
+                self._ranges.clear()
+            self._ranges[space] = self._ranges_with(space)
         at = np.searchsorted(self.bins, bins)
-        first, last = self.ranges_with(space)
+        first, last = self._ranges[space]
         return first[at], last[at]
 
     def _between(self, first: int, last: int, start: bytes, stop: bytes | None) -> tuple[int, int]:
@@ -167,15 +170,8 @@ class RunReader:
         key: bytes = self._keys[place].as_py()
         return key
 
-    def ranges_with(self, space: bytes) -> tuple[Places, Places]:
-        """Of each of `bins`, first and last place, exclusive, of the rows whose key begins with ``space``."""
-        if space not in self._ranges:
-            if len(self._ranges) == SPACES_MAX:
-                self._ranges.clear()
-            self._ranges[space] = self._sought_ranges(space)
-        return self._ranges[space]
-
-    def _sought_ranges(self, space: bytes) -> tuple[Places, Places]:
+    def _ranges_with(self, space: bytes) -> tuple[Places, Places]:
+        """The same of all `bins`."""
         if not space:
             return self._starts[:-1], self._starts[1:]
         inside = np.flatnonzero(pc.starts_with(self._keys, space).to_numpy(zero_copy_only=False))
@@ -194,3 +190,8 @@ class RunReader:
         if not np.array_equal(row_checksums.row_sums(stored, rows.column(2)), self._checksums[places]):
             raise StoreDamaged("rows of a run are not what was stored")
         return rows
+
+
+def space_of(start: bytes, stop: bytes | None) -> bytes:
+    """What all keys with ``start <= key < stop`` begin with, as far as spaces are concerned."""
+    return start[:1] if stop and stop[:1] == start[:1] else b""
