@@ -16,7 +16,6 @@ import time
 from pathlib import Path
 from typing import NoReturn
 
-import msgspec
 from control_fakes import FakeService
 
 from binshift.control import Control, ControlSettings, Listeners, Tokens
@@ -30,7 +29,7 @@ def main(kind: str, file: Path) -> int:
     writer = channel.ChannelWriter(pipe)
     lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     watch_parent(lines.put)
-    hello = msgspec.json.decode(lines.get(), type=channel.Hello)
+    hello = channel.HELLO.decode(lines.get())
     kind = of_this_time(kind, file)
     if (status := without_query(kind, writer, lines, file)) is not None:
         return status

@@ -68,6 +68,9 @@ class Origin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         return (self.url, self.name, self.query, self.epoch) == (url, savepoint.name, savepoint.query, savepoint.epoch)
 
 
+_origins, _savepoints = msgspec.json.Decoder(Origin), msgspec.json.Decoder(Savepoint)
+
+
 def complete(files: Storage) -> Savepoint | None:
     """The savepoint that ``files`` are; None if they are none, or an unfinished one.
 
@@ -94,13 +97,13 @@ def encode(name: str, value: Savepoint | Origin) -> bytes:
 def origin(files: Storage) -> Origin | None:
     """What the checkpoint ``files`` was made of; None if it was not restored. Errors as `complete`."""
     try:
-        return envelope.decode(layout.RESTORED, files.get(layout.RESTORED), Origin, BYTES_MAX)
+        return envelope.decode(layout.RESTORED, files.get(layout.RESTORED), _origins, BYTES_MAX)
     except LogFileMissing:
         return None
 
 
 def _read(files: Storage, name: str) -> Savepoint | None:
     try:
-        return envelope.decode(name, files.get(name), Savepoint, BYTES_MAX, ADVICE)
+        return envelope.decode(name, files.get(name), _savepoints, BYTES_MAX, ADVICE)
     except LogFileMissing:
         return None

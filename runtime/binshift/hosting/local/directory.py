@@ -83,6 +83,8 @@ class ScaleStatus(msgspec.Struct, frozen=True):
 
 
 Kind = TypeVar("Kind", bound=msgspec.Struct)
+_runs, _scales = msgspec.json.Decoder(Run), msgspec.json.Decoder(DesiredScale)
+_statuses = msgspec.json.Decoder(ScaleStatus)
 
 
 @dataclass(frozen=True)
@@ -94,18 +96,18 @@ class RunDirectory:
     @property
     def run(self) -> Run:
         """Who runs."""
-        return self._read("run", Run)
+        return self._read("run", _runs)
 
     @property
     def desired_scale(self) -> DesiredScale:
         """The desired scale."""
-        return self._read("desired-scale", DesiredScale)
+        return self._read("desired-scale", _scales)
 
     @property
     def scale_status(self) -> ScaleStatus | None:
         """The supervisor's status of it; None before its first step."""
         try:
-            return self._read("scale-status", ScaleStatus)
+            return self._read("scale-status", _statuses)
         except NoRun:
             return None
 
@@ -150,9 +152,9 @@ class RunDirectory:
                 self._write("desired-scale", scale)
         return scale
 
-    def _read(self, name: str, kind: type[Kind]) -> Kind:
+    def _read(self, name: str, decoder: msgspec.json.Decoder[Kind]) -> Kind:
         try:
-            return msgspec.json.decode((self.path / f"{name}.json").read_bytes(), type=kind)
+            return decoder.decode((self.path / f"{name}.json").read_bytes())
         except FileNotFoundError:
             raise NoRun(f"the run {self.path.name} has just ended; {HOW_TO_START}") from None
 

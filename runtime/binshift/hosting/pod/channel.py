@@ -111,6 +111,7 @@ Report = Parked | Rehearsed | Recorded | Started | Stopping | Over | Ended
 Message = Report | Gone
 
 _MESSAGES: Final = msgspec.json.Decoder(Report)
+HELLO: Final = msgspec.json.Decoder(Hello)
 
 
 class ChannelWriter:

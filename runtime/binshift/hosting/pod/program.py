@@ -20,8 +20,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
-import msgspec
-
 from binshift.control import Control, ControlSettings, Listeners, QueryService, Tokens
 from binshift.control.models import State
 from binshift.control.serving import tls_directory
@@ -156,7 +154,7 @@ def main(arguments: Sequence[str]) -> int:
     os.environ.pop(channel.DESCRIPTORS_VARIABLE)
     lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     watch_parent(lines.put)
-    hello = msgspec.json.decode(lines.get(), type=channel.Hello)
+    hello = channel.HELLO.decode(lines.get())
     listeners = Listeners(socket.socket(fileno=api), socket.socket(fileno=health))
     settings = ControlSettings(tokens=Tokens(hello.admin, hello.drain), tls=tls_directory(os.environ))
     given = replace(DriverSettings.from_environment(os.environ), secret=hello.secret)

@@ -73,6 +73,9 @@ class _Versioned(msgspec.Struct):
     format: int
 
 
+_versions, _trailers = msgspec.msgpack.Decoder(_Versioned), msgspec.msgpack.Decoder(Trailer)
+
+
 def encode_trailer(blocks: list[Block]) -> bytes:
     """The trailer for ``blocks``, with length and magic."""
     body = msgspec.msgpack.encode(Trailer(FORMAT_VERSION, tuple(blocks)))
@@ -94,8 +97,8 @@ def decode_trailer(name: str, data: bytes, checksum: str, file_bytes: int) -> Tr
     if data[-TAIL_BYTES:] != _LENGTH.pack(len(body)) + MAGIC:
         raise LogDamaged(f"{name} does not end as a data file of binshift does")
     try:
-        check_version(name, msgspec.msgpack.decode(body, type=_Versioned).format)
-        trailer = msgspec.msgpack.decode(body, type=Trailer, strict=True)
+        check_version(name, _versions.decode(body).format)
+        trailer = _trailers.decode(body)
     except msgspec.DecodeError as error:
         raise LogDamaged(f"{name} has a damaged trailer: {error}") from error
     ends = [0, *(block.end for block in trailer.blocks)]

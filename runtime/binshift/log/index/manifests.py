@@ -57,6 +57,9 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     records: tuple[CommitRecord, ...]
 
 
+_decoder = msgspec.json.Decoder(Manifest)
+
+
 def encode_manifest(index: Index, epoch: Epoch) -> bytes:
     """The file for the index as it was after ``epoch``.
 
@@ -87,7 +90,7 @@ def decode_manifest(name: str, data: bytes, bins: int, operators: Iterable[str],
         LogDamaged: it was altered or cut off, is of another log, of another epoch than in its name, or contradicts itself.
         ForeignLog: another version of binshift wrote it.
     """
-    manifest = envelope.decode(name, data, Manifest, MANIFEST_BYTES_MAX, REPLACED)
+    manifest = envelope.decode(name, data, _decoder, MANIFEST_BYTES_MAX, REPLACED)
     index = Index.new(bins, operators, root)
     if manifest.root != root:
         raise LogDamaged(f"{name} belongs to another log than {layout.FORMAT}: {REPLACED}")

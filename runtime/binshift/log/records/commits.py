@@ -171,6 +171,9 @@ class CommitRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     wake_at_ms: int | None = None
 
 
+_decoder = msgspec.json.Decoder(CommitRecord)
+
+
 def fingerprint(record: CommitRecord) -> str:
     """A fingerprint of the record's content and, through the records before it, of the whole history up to it.
 
@@ -197,7 +200,7 @@ def decode_record(name: str, data: bytes) -> CommitRecord:
         LogDamaged: it was altered or cut off, is of another epoch than in its name, or is no record.
         ForeignLog: another version of binshift wrote it.
     """
-    record = envelope.decode(name, data, CommitRecord, RECORD_BYTES_MAX)
+    record = envelope.decode(name, data, _decoder, RECORD_BYTES_MAX)
     if name != layout.record_name(Epoch(max(record.epoch, 0))):
         raise LogDamaged(f"{name} holds the record of epoch {record.epoch}: it was renamed or copied")
     return record

@@ -41,6 +41,9 @@ class _Versioned(msgspec.Struct):
     format: int
 
 
+_versions = msgspec.json.Decoder(_Versioned)
+
+
 def digest(data: Bytes) -> str:
     """The checksum of ``data``."""
     return xxhash.xxh3_64_hexdigest(memoryview(data))
@@ -68,7 +71,7 @@ def encode(name: str, value: msgspec.Struct, bytes_max: int) -> bytes:
     return b"".join((_HEAD, named_digest(name, body).encode(), b'",', body))
 
 
-def decode(name: str, data: bytes, kind: type[S], bytes_max: int, advice: str = RESTORE) -> S:
+def decode(name: str, data: bytes, decoder: msgspec.json.Decoder[S], bytes_max: int, advice: str = RESTORE) -> S:
     """The struct in the file ``name``; ``advice`` is the remedy if it is damaged.
 
     Raises:
@@ -87,8 +90,8 @@ def decode(name: str, data: bytes, kind: type[S], bytes_max: int, advice: str = 
             f"{len(data)} bytes; {advice}"
         )
     try:
-        check_version(name, msgspec.json.decode(b"{" + body, type=_Versioned).format)
-        found = msgspec.json.decode(b"{" + body, type=kind, strict=True)
+        check_version(name, _versions.decode(b"{" + body).format)
+        found = decoder.decode(b"{" + body)
     except msgspec.DecodeError as error:
         raise LogDamaged(f"{name} does not have the expected content ({error}): {advice}") from error
     if not named:

@@ -82,6 +82,9 @@ class LogFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         return digest(msgspec.json.encode(parts))
 
 
+_decoder = msgspec.json.Decoder(LogFormat)
+
+
 def read_format(storage: Storage) -> LogFormat | None:
     """The format of the log at ``storage``; None if there is nothing at all.
 
@@ -93,7 +96,7 @@ def read_format(storage: Storage) -> LogFormat | None:
     for _ in range(2):  # another driver may be creating it right now: then it is there when its other files are
         try:
             data = storage.get(layout.FORMAT)
-            return envelope.decode(layout.FORMAT, data, LogFormat, FORMAT_BYTES_MAX)
+            return envelope.decode(layout.FORMAT, data, _decoder, FORMAT_BYTES_MAX)
         except LogFileMissing:
             other = next((each.name for each in storage.list("") if not each.name.startswith(layout.PROBES)), "")
             if not other:

@@ -46,6 +46,9 @@ class Output(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     folder: str
 
 
+_decoder = msgspec.json.Decoder(Output)
+
+
 def choose(storage: Storage, term: Term, epoch: Epoch, place: str, folder: str) -> Iterator[Output]:
     """What counts as the result of ``epoch``: the first is what was chosen first, perhaps now and perhaps ``folder``.
 
@@ -76,4 +79,4 @@ def choose(storage: Storage, term: Term, epoch: Epoch, place: str, folder: str) 
 
 def read(storage: Storage, name: str) -> Output:
     """An earlier choice. Raises LogDamaged (ForeignLog) if its file cannot be read."""
-    return envelope.decode(name, storage.get(name), Output, OUTPUT_BYTES_MAX, ADVICE)
+    return envelope.decode(name, storage.get(name), _decoder, OUTPUT_BYTES_MAX, ADVICE)

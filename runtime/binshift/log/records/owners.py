@@ -53,6 +53,9 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
     beat: int
 
 
+_decoder = msgspec.json.Decoder(Owner)
+
+
 def read(storage: Storage) -> Owner | None:
     """The owner that uses the log, or was killed while it did; None if there is none.
 
@@ -60,7 +63,7 @@ def read(storage: Storage) -> Owner | None:
         LogDamaged, ForeignLog: the file is not what it should be.
     """
     try:
-        return envelope.decode(layout.OWNER, storage.get(layout.OWNER), Owner, OWNER_BYTES_MAX)
+        return envelope.decode(layout.OWNER, storage.get(layout.OWNER), _decoder, OWNER_BYTES_MAX)
     except LogFileMissing:
         return None
 

@@ -68,6 +68,7 @@ class SchemasFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     operators: tuple[OperatorSchemas, ...] = ()
 
 
+_decoder = msgspec.json.Decoder(SchemasFile)
 NO_SCHEMAS = SchemasFile(number=0)
 """Before the first file."""
 
@@ -79,7 +80,7 @@ def read_schemas(storage: Storage, number: int) -> SchemasFile:
         LogDamaged, ForeignLog: it cannot be read.
     """
     name = layout.schemas_name(number)
-    return envelope.decode(name, storage.get(name), SchemasFile, SCHEMAS_BYTES_MAX)
+    return envelope.decode(name, storage.get(name), _decoder, SCHEMAS_BYTES_MAX)
 
 
 def newest_schemas(storage: Storage) -> SchemasFile:

@@ -55,6 +55,9 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     nonce: str = ""
 
 
+_decoder = msgspec.json.Decoder(Target)
+
+
 class Newest(NamedTuple):
     """The target that counts.
 
@@ -98,7 +101,7 @@ class Targets:
         """
         name = layout.target_name(number)
         with reading(name):
-            return envelope.decode(name, self._storage.get(name), Target, TARGET_BYTES_MAX, ASK_AGAIN)
+            return envelope.decode(name, self._storage.get(name), _decoder, TARGET_BYTES_MAX, ASK_AGAIN)
 
     def write(self, target: Target, after: int) -> bool:
         """Make ``target`` the one that follows number ``after`` (0: the first), durably.

@@ -39,6 +39,9 @@ class TermFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     who: str
 
 
+_decoder = msgspec.json.Decoder(TermFile)
+
+
 @dataclass(frozen=True)
 class Driver:
     """One that has opened a log.
@@ -81,7 +84,7 @@ def _create(storage: Storage, file: TermFile) -> bool:
 def read_term(storage: Storage, term: Term) -> TermFile:
     """Who took ``term``. Raises LogDamaged (ForeignLog) if its file cannot be read."""
     name = layout.term_name(term)
-    return envelope.decode(name, storage.get(name), TermFile, TERM_BYTES_MAX)
+    return envelope.decode(name, storage.get(name), _decoder, TERM_BYTES_MAX)
 
 
 def check_newest(storage: Storage, term: Term) -> None:

@@ -61,6 +61,9 @@ class Origin(msgspec.Struct, frozen=True):
     batch: int
 
 
+_files, _origins = msgspec.json.Decoder(FileRef), msgspec.json.Decoder(Origin)
+
+
 @dataclass(frozen=True)
 class Adoption:
     """A checked adoption; see the module.
@@ -140,7 +143,7 @@ class Adoption:
             if (row := written.get(worker)) is None:  # Spark runs no task for a frame that it knows to be empty
                 parts.append((Part(stage.name, worker, f"{log.term}.{self.origin.batch}.adopted", None), None))
             else:
-                file = row.file and msgspec.json.decode(row.file, type=FileRef)
+                file = row.file and _files.decode(row.file)
                 parts.append((Part(stage.name, worker, row.attempt, file), row.wake_at_ms))
         return parts
 
@@ -158,7 +161,7 @@ class Adoption:
 def origin_of(files: Storage) -> Origin | None:
     """What a checkpoint was made of; None if it was not adopted."""
     try:
-        return msgspec.json.decode(files.get(MARK), type=Origin)
+        return _origins.decode(files.get(MARK))
     except LogFileMissing:
         return None
 

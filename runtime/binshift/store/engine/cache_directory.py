@@ -54,6 +54,9 @@ class Header(msgspec.Struct, frozen=True):
     map_bytes: int
 
 
+_decoder = msgspec.json.Decoder(Header)
+
+
 def header(engine: str, identity: str, map_bytes: int) -> Header:
     """The header of a store made here and now."""
     return Header(FORMAT, engine, kernel_boot(), socket.gethostname(), identity, map_bytes)
@@ -76,7 +79,7 @@ def unusable(directory: Path, expected: Header) -> str | None:
     if not data.exists():
         return ""
     try:
-        found = msgspec.json.decode((directory / HEADER).read_bytes(), type=Header, strict=True)
+        found = _decoder.decode((directory / HEADER).read_bytes())
     except (OSError, ValueError, msgspec.MsgspecError) as error:  # ValueError: text that is no UTF-8
         return f"it has no readable header ({error})"
     for name in ("format", "engine", "identity", "boot", "host"):

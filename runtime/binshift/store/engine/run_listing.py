@@ -37,6 +37,9 @@ class Listing(msgspec.Struct, frozen=True, array_like=True):
     files: tuple[RunFile, ...] = ()
 
 
+_decoder = msgspec.msgpack.Decoder(Listing)
+
+
 def read(blobs: Blobs) -> Listing:
     """What is listed.
 
@@ -49,7 +52,7 @@ def read(blobs: Blobs) -> Listing:
 @lru_cache(maxsize=64)  # every transaction reads it
 def _decoded(blob: bytes | None) -> Listing:
     try:
-        return Listing() if blob is None else msgspec.msgpack.decode(blob, type=Listing)
+        return Listing() if blob is None else _decoder.decode(blob)
     except msgspec.MsgspecError as error:
         raise StoreDamaged(f"the listing of runs cannot be read: {error}") from error
 
