@@ -78,6 +78,13 @@ def chained(frame: DataFrame) -> DataFrame:
     return counts.groupBy(F.window(F.window_time("window"), "10 seconds")).agg(F.sum("count").alias("n"))
 
 
+def shared(frame: DataFrame) -> DataFrame:
+    """Two aggregations of Spark's that are one: the first one's columns are among the second one's."""
+    groups = late(frame).groupBy(F.window("t", "5 seconds"), "k")
+    narrow, wide = groups.agg(F.sum("v").alias("s")), groups.agg(F.count("*").alias("n"), F.sum("v").alias("s"))
+    return narrow.selectExpr("k", "0L AS n", "s").union(wide.select("k", "n", "s"))
+
+
 def joined(left: DataFrame, right: DataFrame) -> DataFrame:
     """Rows without a partner come out late."""
     near = F.expr("a.k = b.k and a.t >= b.t - interval 5 seconds and a.t <= b.t + interval 5 seconds")
@@ -120,6 +127,7 @@ PROGRAMS = {
     "windows": Program(lambda f: late(f).groupBy(F.window("t", "5 seconds"), "k").agg(F.sum("v"), F.first("v"))),
     "global": Program(lambda f: f.agg(F.count("*").alias("n"), F.sum("v").alias("s")), "update", repeats=True),
     "chained": Program(chained),
+    "shared": Program(shared),
     "distinct": Program(lambda f: f.select("k", "d").distinct(), "update"),
     "duplicates": Program(lambda f: f.dropDuplicates(["v", "k"]).select("k", "v")),
     "timed duplicates": Program(lambda f: late(f).dropDuplicates(["k", "t"]).select("k", "t")),

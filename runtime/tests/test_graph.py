@@ -12,9 +12,10 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from binshift.errors import Unsupported
-from binshift.spark.plan.catalyst import analyzed, class_name
-from binshift.spark.plan.graph import Graph, Leaf, Node, Output, Segment, cut, has_state, has_watermark
+from binshift.spark.plan.catalyst import analyzed, class_name, sequence
+from binshift.spark.plan.graph import Graph, Leaf, Node, Output, Segment, cut
 from binshift.spark.plan.stage import Due
+from binshift.spark.plan.stateful import has_state, has_watermark
 from binshift.spark.stages.compiling import check_by_spark, compile_program
 
 if TYPE_CHECKING:
@@ -85,6 +86,37 @@ def test_a_stream_that_is_used_twice_is_read_once(clicks: DataFrame) -> None:
     assert len(cut_of(even.join(clicks, "user")).leaves) == 2
     random = clicks.withColumn("chance", F.rand())
     assert len(cut_of(random.join(random, "user")).leaves) == 2
+
+
+def test_aggregations_of_the_same_rows_by_the_same_keys_are_one(clicks: DataFrame) -> None:
+    """The one with all columns of the others runs, wherever it is in the program; the others' readers take theirs from it."""
+    groups = clicks.groupBy("user")
+    narrow = groups.agg(F.sum("amount").alias("s")).select("user", F.lit(0), "s")
+    wide = groups.agg(F.count("*").alias("n"), F.sum("amount").alias("t"))
+    for first, second, columns in ((narrow, wide, [(0, 2), None]), (wide, narrow, [None, (0, 2)])):
+        graph = cut_of(first.union(second))
+        assert names(graph.nodes) == ["0.aggregate"]
+        assert [each.name() for each in sequence(graph.nodes[0].plan.output())] == ["user", "n", "t"]
+        assert graph.nodes[0].spark == int(second is wide)
+        assert origins(graph.result) == [Output(0, each) for each in columns]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda f: f.groupBy("user").agg(F.max("amount")),
+        lambda f: f.groupBy("amount").agg(F.sum("amount")),
+        lambda f: f.where("amount > 1").groupBy("user").agg(F.sum("amount")),
+        lambda f: f.groupBy("user").agg(F.sum("amount").cast("int")),
+        lambda f: (
+            f.groupBy("user").agg(F.sum("amount").alias("s"), F.max("amount").alias("m")).selectExpr("user", "s + m")
+        ),
+    ],
+)
+def test_other_aggregations_are_two(make: Make, clicks: DataFrame) -> None:
+    """Other functions, keys or rows are other state, also if they have some columns in common."""
+    graph = cut_of(clicks.groupBy("user").agg(F.sum("amount"), F.count("*")).union(make(clicks).select("*", F.lit(1))))
+    assert names(graph.nodes) == ["0.aggregate", "1.aggregate"]
 
 
 def test_two_operators_side_by_side(clicks: DataFrame) -> None:

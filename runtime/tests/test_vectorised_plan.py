@@ -22,9 +22,9 @@ from binshift.operators.vectorised import VectorisedState
 from binshift.operators.vectorised_timeouts import TimedVectorisedState
 from binshift.routing import Route
 from binshift.spark.plan.catalyst import analyzed
-from binshift.spark.plan.graph import has_state
 from binshift.spark.plan.pipeline import Pipeline
 from binshift.spark.plan.stage import Due
+from binshift.spark.plan.stateful import has_state
 from binshift.spark.stages.compiling import compile_program
 from binshift.spark.stages.vectorised import Vectorised
 

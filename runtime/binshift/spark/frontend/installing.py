@@ -17,7 +17,7 @@ from binshift.settings import ENABLED_CONF, resolve
 from binshift.spark.frontend import host, listening
 from binshift.spark.frontend.writer import StatefulStreamWriter
 from binshift.spark.plan.catalyst import analyzed
-from binshift.spark.plan.graph import has_state
+from binshift.spark.plan.stateful import has_state
 from binshift.spark.reading.sources import register_state_sources
 
 

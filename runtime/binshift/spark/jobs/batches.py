@@ -19,9 +19,9 @@ from pyspark.sql import functions as F
 from binshift.engine.epoch_plan import BatchOffsets
 from binshift.log.storage.contract import Storage
 from binshift.model import Epoch
-from binshift.spark.plan.graph import has_watermark
 from binshift.spark.plan.pipeline import Pipeline
 from binshift.spark.plan.stage import Due
+from binshift.spark.plan.stateful import has_watermark
 from binshift.spark.session import offsets
 from binshift.spark.session.jvm import NUDGE_FORMAT, Jvm
 

@@ -16,28 +16,16 @@ from pyspark.sql import DataFrame
 from binshift.errors import Unsupported
 from binshift.invariants import invariant
 from binshift.spark.plan.catalyst import analyzed, class_name, sequence
-from binshift.spark.plan.template import Templates
-
-WATERMARK_NODE = "EventTimeWatermark"
-"""Keeps no state in a stream: Spark follows the event time there, and writes the watermark to its offset log."""
-
-PROCESSOR_NODE = "TransformWithStateInPySpark"
-
-EVENT_TIME_NODE = "UpdateEventTimeWatermarkColumn"
-"""Names the event time of a processor's output; right above the processor, or above a projection of it."""
-
-STATE_NODES = (
-    "Aggregate",
-    "Deduplicate",
-    "DeduplicateWithinWatermark",
-    "Distinct",
-    "FlatMapGroupsInPandasWithState",
-    "FlatMapGroupsWithState",
-    "GlobalLimit",
-    "TransformWithState",
+from binshift.spark.plan.sharing import columns_in
+from binshift.spark.plan.stateful import (
+    EVENT_TIME_NODE,
     PROCESSOR_NODE,
+    WATERMARK_NODE,
+    has_state,
+    keeps_state,
+    operators_of,
 )
-"""Logical nodes that keep state if their input is a stream."""
+from binshift.spark.plan.template import Templates
 
 
 @dataclass(frozen=True)
@@ -49,9 +37,10 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Output:
-    """What a stateful node returns, by the node's number."""
+    """What a stateful node returns, by the node's number: all of its columns (None), or the ones at these positions."""
 
     node: int
+    columns: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -101,18 +90,6 @@ class Graph:
     result: Segment
 
 
-def has_state(plan: Any) -> bool:
-    """Whether Spark would keep state for this analysed plan."""
-    return bool(plan.isStreaming()) and (
-        _is_stateful(plan) or any(has_state(each) for each in sequence(plan.children()))
-    )
-
-
-def has_watermark(frame: DataFrame) -> bool:
-    """Whether Spark follows an event time in a stream."""
-    return _contains(analyzed(frame), WATERMARK_NODE)
-
-
 def cut(frame: DataFrame, templates: Templates, *, complete: bool = False) -> Graph:
     """The graph of a streaming frame.
 
@@ -124,8 +101,9 @@ def cut(frame: DataFrame, templates: Templates, *, complete: bool = False) -> Gr
     Raises:
         Unsupported: a node that cannot be run; the message names it.
     """
-    cutter = _Cutter(templates, complete)
-    result = cutter.segment(templates.reduced(analyzed(frame)))
+    plan = templates.reduced(analyzed(frame))
+    cutter = _Cutter(templates, complete, operators_of(plan, complete=complete))
+    result = cutter.segment(plan)
     return Graph(tuple(cutter.leaves), tuple(cutter.nodes), result)
 
 
@@ -133,6 +111,8 @@ def cut(frame: DataFrame, templates: Templates, *, complete: bool = False) -> Gr
 class _Cutter:
     templates: Templates
     complete: bool
+    operators: list[Any]
+    """The program's stateful operators, in Spark's order."""
     leaves: list[DataFrame] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
     entered: int = 0
@@ -145,7 +125,7 @@ class _Cutter:
     def _over_holes(self, plan: Any, holes: dict[DataFrame, Leaf | Output]) -> Any:
         if not plan.isStreaming():
             return plan
-        if _is_stateful(plan) and not self._limits_all_groups(plan):
+        if keeps_state(plan, complete=self.complete):
             return self._hole(plan, self._node(plan), holes)
         if not has_state(plan):
             return self._hole(plan, self._leaf(plan), holes)
@@ -170,22 +150,30 @@ class _Cutter:
         needed = [attributes[each.exprId().id()] for each in sequence(plan.child().output())]
         return plan.child().copy(self.templates.scala_sequence(needed), hole)
 
-    def _limits_all_groups(self, plan: Any) -> bool:
-        """Whether it is a limit behind an aggregation whose every group is emitted in every epoch."""
-        return class_name(plan) == "GlobalLimit" and self.complete and _contains(plan, "Aggregate")
-
     def _hole(self, plan: Any, origin: Leaf | Output, holes: dict[DataFrame, Leaf | Output]) -> Any:
         hole = self.templates.hole(plan.output())
         holes[hole] = origin
         return analyzed(hole)
 
     def _node(self, plan: Any, event_time: Any = None) -> Output:
-        spark = self.entered
-        self.entered += 1
         for number, known in enumerate(self.nodes):
-            if plan.deterministic() and known.plan.sameResult(plan):
-                self.entered += self._operators(plan) - 1  # Spark runs it again, with what is below it
-                return Output(number)
+            if (columns := columns_in(known.plan, plan, self.templates)) is not None:
+                self.entered += len(operators_of(plan, complete=self.complete))  # Spark runs these again
+                return _output(number, known.plan, columns)
+        spark, widest = self._widest(plan)
+        self.entered += 1
+        self._add(widest, spark, event_time)
+        return _output(len(self.nodes) - 1, widest, columns_in(widest, plan, self.templates))
+
+    def _widest(self, plan: Any) -> tuple[int, Any]:
+        """Of the operators that have what ``plan`` returns, the one with most columns, and Spark's number of it."""
+        having = [(self.entered, plan)]
+        if class_name(plan) == "Aggregate":
+            later = enumerate(self.operators[self.entered + 1 :], start=self.entered + 1)
+            having += [each for each in later if columns_in(each[1], plan, self.templates) is not None]
+        return max(having, key=lambda found: int(found[1].output().size()))
+
+    def _add(self, plan: Any, spark: int, event_time: Any) -> None:
         children = sequence(plan.children())
         if class_name(plan) == "GlobalLimit":  # the local limit below it saves work only
             children = [each.child() if class_name(each) == "LocalLimit" else each for each in children]
@@ -193,14 +181,6 @@ class _Cutter:
             children = [self._user_columns(plan.child(), plan.leftAttributes())]
         inputs = tuple(self.segment(child) for child in children if child.isStreaming())
         self.nodes.append(Node(plan, inputs, spark, self._initial(plan), event_time))
-        return Output(len(self.nodes) - 1)
-
-    def _operators(self, plan: Any) -> int:
-        """The number of stateful operators in a plan."""
-        if not plan.isStreaming():
-            return 0
-        own = _is_stateful(plan) and not self._limits_all_groups(plan)
-        return own + sum(map(self._operators, sequence(plan.children())))
 
     def _initial(self, plan: Any) -> DataFrame | None:
         if class_name(plan) != PROCESSOR_NODE or not plan.hasInitialState():
@@ -224,14 +204,6 @@ class _Cutter:
         return Leaf(len(self.leaves) - 1)
 
 
-def _contains(plan: Any, name: str) -> bool:
-    if not plan.isStreaming():
-        return False
-    return class_name(plan) == name or any(_contains(each, name) for each in sequence(plan.children()))
-
-
-def _is_stateful(plan: Any) -> bool:
-    name = class_name(plan)
-    if name == "Join":
-        return all(child.isStreaming() for child in sequence(plan.children()))
-    return name in STATE_NODES
+def _output(node: int, plan: Any, columns: tuple[int, ...] | None) -> Output:
+    """Some of a node's columns; all of them also for None."""
+    return Output(node, None if columns == tuple(range(plan.output().size())) else columns)

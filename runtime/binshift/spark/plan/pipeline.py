@@ -185,7 +185,10 @@ def assemble(graph: Graph, compile: Compile, templates: Templates) -> Pipeline:
         read = batch if isinstance(origin, Leaf) else stages[origin.node].merged
         reads[read] += 1
         if isinstance(origin, Output):
-            return stages[origin.node].stage.finish(read)
+            finished = stages[origin.node].stage.finish(read)
+            return (
+                finished if origin.columns is None else numbered(finished).select(*(f"c{at}" for at in origin.columns))
+            )
         return read if len(graph.leaves) == 1 else leaf_of(read, origin.number)
 
     def delay_of(segment: Segment) -> int:
