@@ -79,7 +79,7 @@ def chained(frame: DataFrame) -> DataFrame:
 
 
 def shared(frame: DataFrame) -> DataFrame:
-    """Two aggregations of Spark's that are one: the first one's columns are among the second one's."""
+    """Two aggregations that are one here: the first one's columns are among the second one's."""
     groups = late(frame).groupBy(F.window("t", "5 seconds"), "k")
     narrow, wide = groups.agg(F.sum("v").alias("s")), groups.agg(F.count("*").alias("n"), F.sum("v").alias("s"))
     return narrow.selectExpr("k", "0L AS n", "s").union(wide.select("k", "n", "s"))

@@ -160,8 +160,7 @@ class RunDirectory:
 
     def _write(self, name: str, value: msgspec.Struct) -> None:
         part = self.path / f"{name}.{os.getpid()}.part"
-        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "wb") as out:
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
             out.write(msgspec.json.encode(value))
         part.replace(self.path / f"{name}.json")
 
@@ -172,11 +171,8 @@ def home(environment: Mapping[str, str]) -> Path:
     Raises:
         InvalidSettings: the folder is open to others, or theirs.
     """
-    given = environment.get("XDG_RUNTIME_DIR")
-    if given and Path(given).is_dir():
-        path = Path(given, "binshift")
-    else:
-        path = Path(tempfile.gettempdir(), f"binshift-{os.getuid()}")
+    given, otherwise = environment.get("XDG_RUNTIME_DIR"), Path(tempfile.gettempdir(), f"binshift-{os.getuid()}")
+    path = Path(given, "binshift") if given and Path(given).is_dir() else otherwise
     path.mkdir(mode=0o700, exist_ok=True)
     seen = path.lstat()
     if not stat.S_ISDIR(seen.st_mode) or seen.st_uid != os.getuid() or stat.S_IMODE(seen.st_mode) & 0o077:

@@ -27,7 +27,7 @@ from binshift.spark.plan.catalyst import analyzed, class_name, contains, optimiz
 from binshift.spark.plan.graph import Graph, Leaf, Node, Output, Segment
 from binshift.spark.plan.readahead import ReadAhead
 from binshift.spark.plan.routing_columns import Exchange
-from binshift.spark.plan.stage import Stage, numbered, numbered_schema
+from binshift.spark.plan.stage import Stage, numbered, numbered_schema, selected
 from binshift.spark.plan.template import Filling, Templates
 from binshift.spark.tasks.task import pickled
 
@@ -185,10 +185,7 @@ def assemble(graph: Graph, compile: Compile, templates: Templates) -> Pipeline:
         read = batch if isinstance(origin, Leaf) else stages[origin.node].merged
         reads[read] += 1
         if isinstance(origin, Output):
-            finished = stages[origin.node].stage.finish(read)
-            return (
-                finished if origin.columns is None else numbered(finished).select(*(f"c{at}" for at in origin.columns))
-            )
+            return selected(stages[origin.node].stage.finish(read), origin.columns)
         return read if len(graph.leaves) == 1 else leaf_of(read, origin.number)
 
     def delay_of(segment: Segment) -> int:

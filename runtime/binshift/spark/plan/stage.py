@@ -166,3 +166,8 @@ def arrow_schema(spark: SparkSession, schema: StructType) -> pa.Schema:
 def numbered(frame: DataFrame) -> DataFrame:
     """The frame with its columns renamed to ``c0``, ``c1``, ..., which are independent of the user's column names."""
     return frame.toDF(*(f"c{at}" for at in range(len(frame.columns))))
+
+
+def selected(frame: DataFrame, columns: Sequence[int] | None) -> DataFrame:
+    """The columns at some positions, whatever their names are; None: the frame as it is."""
+    return frame if columns is None else numbered(frame).select(*(f"c{at}" for at in columns))
