@@ -12,14 +12,11 @@ import java.util.WeakHashMap;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
-import org.apache.spark.sql.execution.RDDScanExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.exchange.Exchange;
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec;
 import org.apache.spark.sql.types.StructType;
 import scala.Function1;
-import scala.Option;
-import scala.collection.immutable.Nil$;
 import scala.collection.immutable.Seq;
 import scala.runtime.AbstractPartialFunction;
 
@@ -69,8 +66,7 @@ public class StandingStage {
       ShuffleExchangeExec exchange = (ShuffleExchangeExec) node;
       int parts = exchange.outputPartitioning().numPartitions();
       RDD inbox = new StandingInput(session.sparkContext(), exchanges++, exchange.schema(), parts);
-      return new RDDScanExec(
-          exchange.output(), inbox, "exchange", exchange.outputPartitioning(), (Seq) (Object) Nil$.MODULE$, Option.empty());
+      return ReceivedRows.of(exchange.output(), inbox, exchange.outputPartitioning());
     }
   }
 

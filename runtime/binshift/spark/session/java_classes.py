@@ -34,6 +34,7 @@ SOURCES = (
         "StandingWork",
         "StandingTask",
         "StandingResult",
+        "ReceivedRows",
         "StandingStage",
     ),
     *("AggregateBuffer", "BufferedAggregate", "SourceLimits", "Bridge", "LocalCheckpointFiles"),
