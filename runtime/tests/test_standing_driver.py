@@ -81,6 +81,10 @@ class Driver:
         orders = self.array(*(self.array("map") for _ in ids))
         return self._pool.submit(lambda: [str(each) for each in self._java.ask(names, orders)])
 
+    def are_ready(self, ids: str, millis: int = 0) -> Future[bool]:
+        """Whether these tasks are ready, or become so within some milliseconds."""
+        return self._pool.submit(lambda: bool(self._java.areReady(ids, millis)))
+
     def passed(self, *ids: str) -> Future[list[str]]:
         """A message for each of these tasks: their answers, or why there is none."""
         messages = bytearray(b"".join(SIZE.pack(len(id)) + id.encode() for id in ids))
@@ -161,12 +165,32 @@ def test_the_answer_of_an_earlier_run_is_not_taken_for_the_next(driver: Driver) 
     assert question.replied.wait(20)
     driver.report("2", "failed", 1, "ValueError: 7")
     assert failed(answers) == "ValueError: 7"
-    assert not driver.areReady("1,2")
+    assert not driver.are_ready("1,2").result(20)
     assert "busy with an earlier run" in failed(driver.ask("1", "2"))
     again = driver.report("1", "done", 1, "late")
-    assert driver.areReady("1,2")
+    assert driver.are_ready("1,2").result(20)
     answers = driver.ask("1", "2")
     both_answer(driver, again, answers)
+
+
+def test_tasks_in_the_middle_of_an_order_are_waited_for(driver: Driver) -> None:
+    """They are ready with their answers; a task that has ended is not waited for, nor is one that takes too long."""
+    questions = [driver.ready("1"), driver.ready("2")]
+    answers = driver.ask("1", "2")
+    for question in questions:
+        assert question.replied.wait(20)
+    ready = driver.are_ready("1,2", 60_000)
+    driver.report("1", "done", 1, "a")
+    assert not driver.are_ready("1,2", 10).result(20)
+    assert not ready.done()
+    driver.report("2", "done", 1, "b")
+    assert ready.result(20)
+    assert answers.result(20) == ["a", "b"]
+    late = driver.ask("1")
+    driver.lost("2", "ExecutorLostFailure (executor 2 exited)")
+    assert not driver.are_ready("1,2", 60_000).result(20)
+    driver.report("1", "done", 1, "c")
+    assert late.result(20) == ["c"]
 
 
 def test_a_task_that_comes_twice_replaces_the_first(driver: Driver) -> None:

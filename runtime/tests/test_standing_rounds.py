@@ -81,7 +81,7 @@ class Members:
         self.started: list[str] = []
         self.messages: dict[str, list[tuple[str, int]]] = {}
 
-    def are_ready(self, executors: Sequence[Executor]) -> bool:
+    def are_ready(self, executors: Sequence[Executor], seconds: float = 0.0) -> bool:
         return {each.id for each in executors} <= self.waiting
 
     def start(self, on: dict[Worker, Executor]) -> None:

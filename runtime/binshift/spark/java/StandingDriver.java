@@ -118,16 +118,25 @@ public class StandingDriver implements ThreadSafeRpcEndpoint {
     notifyAll();
   }
 
-  /** Whether these tasks wait for an order; their ids are separated by commas. */
-  public synchronized boolean areReady(String ids) {
+  /** Whether these tasks wait for an order, or do so within some milliseconds. Ids are separated by commas; a task that has ended is not waited for. */
+  public synchronized boolean areReady(String ids, long millis) throws InterruptedException {
     String[] all = ids.split(",");
-    for (int i = 0; i < all.length; i++) {
-      Member member = (Member) members.get(all[i]);
-      if (member == null || member.waiting == null) {
-        return false;
+    long deadline = System.nanoTime() + millis * 1000000L;
+    while (true) {
+      boolean ready = true;
+      for (int i = 0; i < all.length; i++) {
+        Member member = (Member) members.get(all[i]);
+        if (member == null) {
+          return false;
+        }
+        ready &= member.waiting != null;
       }
+      long left = deadline - System.nanoTime();
+      if (ready || left <= 0) {
+        return ready;
+      }
+      wait(left / 1000000L + 1);
     }
-    return true;
   }
 
   public synchronized Member member(String id) {

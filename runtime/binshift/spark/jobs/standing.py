@@ -19,8 +19,8 @@ from pyspark.sql import DataFrame
 
 from binshift.engine.epoch_plan import EpochPlan
 from binshift.engine.ports import Placement
-from binshift.errors import TaskFailed
-from binshift.model import BEFORE_FIRST, Worker
+from binshift.errors import EpochFailed, TaskFailed
+from binshift.model import BEFORE_FIRST, Epoch, Worker
 from binshift.routing import Route
 from binshift.spark.jobs.standing_members import StandingMembers
 from binshift.spark.plan.catalyst import analyzed, contains
@@ -34,6 +34,8 @@ from binshift.worker.messages import EpochSpec, Summary
 
 FAILURES_MAX = 3
 MESSAGE_CHARACTERS = 300
+BUSY_SECONDS_MAX = 1.0
+"""How long the next run waits for tasks that carry out an order of a run in which an executor was lost."""
 INTERRUPTED = "java.lang.InterruptedException"
 """Spark interrupts the stream's thread when the query is stopped."""
 KEPT_BYTES, KEPT_BYTES_OF_ALL = 1 << 20, 64 << 20
@@ -69,6 +71,7 @@ class StandingTasks:
     busy: bool = False
     _routed: tuple[tuple[Route, tuple[Worker, ...]], Any] | None = None
     _early: dict[str, bool] = field(default_factory=dict)
+    _lost: tuple[Epoch, int] | None = None
 
     @functools.cached_property
     def repeats(self) -> bool:
@@ -79,15 +82,17 @@ class StandingTasks:
     def ready(self, plan: EpochPlan, specs: Sequence[EpochSpec], on: Placement) -> bool:
         """Whether an epoch can run in standing tasks now. It starts missing ones.
 
-        An executor without bins keeps its standing task. When it gets bins again, no epoch has to be a job.
+        An executor without bins keeps its standing task. When it gets bins again, no epoch has to be a job. A run after a failed one is a job,
+        unless an executor was lost in standing tasks: the other ones are fit, and can be in the middle of the failed run.
         """
         readers = on.readers or tuple(on.parts[worker] for worker in plan.workers)
+        run = specs[0].fence.run
         parts = {worker: on.parts[worker] for worker in plan.workers}
         own = all(on.alive.get(worker) == executor for worker, executor in parts.items())
-        again = any(spec.fence.run for spec in specs)
+        again = run > 0 and self._lost != (plan.epoch, run - 1)
         if not self.able or not own or again or plan.epoch == BEFORE_FIRST + 1 or self.failures >= FAILURES_MAX:
             return False
-        if not self.members.are_ready((*parts.values(), *readers)):
+        if not self.members.are_ready((*parts.values(), *readers), BUSY_SECONDS_MAX if run else 0.0):
             self.members.start(parts)
             return False
         return True
@@ -104,6 +109,7 @@ class StandingTasks:
             self.failures = 0
         except Py4JJavaError as error:
             meaning = classify(error)
+            self._lost = (plan.epoch, specs[0].fence.run) if type(meaning) is EpochFailed else None
             if meaning is not error or INTERRUPTED in str(error):
                 raise
             # What is wrong with standing tasks does not end a query: its next run is a job.

@@ -101,9 +101,9 @@ class StandingMembers:
         self._threads[executor.id] = thread
         thread.start()
 
-    def are_ready(self, executors: Iterable[Executor]) -> bool:
-        """Whether the tasks of all of them wait for an order."""
-        return self._calls is not None and self._calls.are_ready({each.id for each in executors})
+    def are_ready(self, executors: Iterable[Executor], seconds: float = 0.0) -> bool:
+        """Whether the tasks of all of them wait for an order, or do so within some seconds; a task that has ended is not waited for."""
+        return self._calls is not None and self._calls.are_ready({each.id for each in executors}, seconds)
 
     def end(self) -> None:
         """No task begins any more, and all end after their orders."""

@@ -60,9 +60,9 @@ class StandingCalls:
         """A frame without rows whose one task serves epochs until the query ends."""
         return DataFrame(self.jvm.bridge.standingTask(java_session(session), self.name, id, location), session)
 
-    def are_ready(self, ids: Iterable[str]) -> bool:
-        """Whether these tasks wait for an order."""
-        return bool(self.driver.areReady(",".join(ids)))
+    def are_ready(self, ids: Iterable[str], seconds: float) -> bool:
+        """Whether these tasks wait for an order, or do so within some seconds; a task that has ended is not waited for."""
+        return bool(self.driver.areReady(",".join(ids), int(seconds * 1000)))
 
     def passed(self, ids: Sequence[str], messages: Sequence[bytes]) -> list[bytes | str]:
         """What these tasks answer to a message for each; where there is no answer, the reason as text."""
