@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+REMOVED = "org.apache.spark.scheduler.SparkListenerExecutorRemoved"
+
+
 class Question:
     """A task's question for an order, to which the driver replies."""
 
@@ -155,6 +158,18 @@ def test_a_lost_answer_is_a_failed_run(driver: Driver) -> None:
     driver.lost("1", "Worker lost: its standing task has ended")
     assert failed(answers) == "Worker lost: its standing task has ended"
     assert failed(driver.ask("1")).startswith("Worker lost: the standing task of executor 1 has ended")
+
+
+def test_an_executor_that_spark_removes_is_a_failed_run(driver: Driver, spark: SparkSession) -> None:
+    """The job of its task can last: Spark may have the task wait for another executor."""
+    question = driver.ready("7")
+    answers = driver.ask("7")
+    assert question.replied.wait(20)
+    context: Any = spark.sparkContext._jsc.sc()
+    removed = context.getClass().getClassLoader().loadClass(REMOVED).getConstructors()[0]
+    event = removed.newInstance(driver.array(0, "7", "it was lost"))
+    context.listenerBus().post(event)
+    assert failed(answers) == "Worker lost: Spark has removed executor 7: it was lost"
 
 
 def test_the_answer_of_an_earlier_run_is_not_taken_for_the_next(driver: Driver) -> None:

@@ -9,6 +9,7 @@ import org.apache.spark.storage.BlockData;
 import org.apache.spark.storage.BlockId;
 import org.apache.spark.storage.BlockManager;
 import org.apache.spark.storage.BlockManagerId;
+import org.apache.spark.storage.BlockManagerMessages;
 import org.apache.spark.storage.StorageLevel;
 import org.apache.spark.storage.StreamBlockId;
 import org.apache.spark.util.io.ChunkedByteBuffer;
@@ -82,6 +83,14 @@ public class StandingBlocks {
       return read((String) blocks[at], ((Integer) blocks[at + 1]).intValue(), executor, (String) blocks[at + 3]);
     } catch (Exception error) {
       throw new RuntimeException("FetchFailed: a block of an epoch from executor " + executor, error);
+    }
+  }
+
+  /** Whether Spark's driver has this executor; an error, as of a block that cannot be read, if not. */
+  public static void checkAlive(String executor) {
+    Object question = new BlockManagerMessages.IsExecutorAlive(executor);
+    if (!((Boolean) manager().master().driverEndpoint().askSync(question, ClassTag$.MODULE$.Any())).booleanValue()) {
+      throw new RuntimeException("FetchFailed: executor " + executor + ", which has a block of an epoch, is lost");
     }
   }
 

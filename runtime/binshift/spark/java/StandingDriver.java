@@ -5,10 +5,13 @@ import java.io.DataInputStream;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
+import org.apache.spark.SparkContext;
 import org.apache.spark.rpc.RpcCallContext;
 import org.apache.spark.rpc.RpcEndpointRef;
 import org.apache.spark.rpc.RpcEnv;
 import org.apache.spark.rpc.ThreadSafeRpcEndpoint;
+import org.apache.spark.scheduler.SparkListener;
+import org.apache.spark.scheduler.SparkListenerExecutorRemoved;
 import scala.Function1;
 import scala.PartialFunction;
 import scala.runtime.AbstractPartialFunction;
@@ -20,8 +23,10 @@ import scala.runtime.BoxedUnit;
  */
 public class StandingDriver implements ThreadSafeRpcEndpoint {
   private final RpcEnv env = StandingEnv.rpcEnv();
+  private final SparkContext context = SparkContext.getOrCreate();
   private final RpcEndpointRef self;
   private final HashMap members = new HashMap();
+  private final Losses losses = new Losses(this);
   private boolean ended = false;
 
   /** A standing task. */
@@ -55,6 +60,23 @@ public class StandingDriver implements ThreadSafeRpcEndpoint {
 
   public StandingDriver(String name) {
     self = env.setupEndpoint(name, this);
+    context.listenerBus().addToStatusQueue(losses); // behind Spark's list of executors, which lacks a removed one by then
+  }
+
+  /**
+   * Hears of the executors that Spark has removed. The job of a standing task can end much later, as Spark may have the task wait for another
+   * executor.
+   */
+  public static class Losses extends SparkListener {
+    private final StandingDriver driver;
+
+    public Losses(StandingDriver driver) {
+      this.driver = driver;
+    }
+
+    public void onExecutorRemoved(SparkListenerExecutorRemoved removed) {
+      driver.lost(removed.executorId(), "Worker lost: Spark has removed executor " + removed.executorId() + ": " + removed.reason());
+    }
   }
 
   public RpcEnv rpcEnv() {
@@ -256,6 +278,7 @@ public class StandingDriver implements ThreadSafeRpcEndpoint {
   /** Let go of the endpoint; tasks that still run fail at their next question. */
   public void close() {
     end();
+    context.listenerBus().removeListener(losses);
     env.stop(self);
   }
 }

@@ -5,6 +5,8 @@ import java.util.ArrayList;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import org.apache.spark.TaskContext;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.types.StructType;
@@ -16,6 +18,9 @@ public class StandingRows {
 
   /** Blocks that are read at a time, and so the memory that they take. */
   private static final int AHEAD_MAX = 4;
+
+  /** How long a block is waited for before the driver is asked whether its executor is there. */
+  private static final long PATIENCE_MILLIS = 200;
 
   /** A row is preceded by its size, in eight bytes, so that rows stay aligned. */
   private static final int HEADER = 8;
@@ -61,14 +66,24 @@ public class StandingRows {
 
   /** The rows that other tasks have for this one: for each exchange host, port, executor and name of each block, in turn. */
   public static class Inbox implements StandingInput.Source {
-    private final Object[] exchanges;
+    private final Rows[] exchanges;
 
     public Inbox(Object[] exchanges) {
-      this.exchanges = exchanges;
+      this.exchanges = new Rows[exchanges.length];
+      for (int i = 0; i < exchanges.length; i++) {
+        this.exchanges[i] = new Rows((Object[]) exchanges[i]);
+      }
+    }
+
+    /** Wait for the first blocks, which are all of them in a short epoch: if an executor is lost, the order has not begun. */
+    public void await() {
+      for (int i = 0; i < exchanges.length; i++) {
+        exchanges[i].await();
+      }
     }
 
     public scala.collection.Iterator rows(int number, StructType schema, int partition, TaskContext context) {
-      return new Rows((Object[]) exchanges[number], schema.length());
+      return exchanges[number].of(schema.length());
     }
   }
 
@@ -76,29 +91,57 @@ public class StandingRows {
   public static class Reading implements Callable {
     private final Object[] sources;
     private final int at;
+    private final Future found;
 
     public Reading(Object[] sources, int at) {
       this.sources = sources;
       this.at = at;
+      this.found = StandingEnv.submit(this);
     }
 
     public Object call() {
       return StandingBlocks.read(sources, at);
+    }
+
+    /** The block. If its executor is lost, Spark's transport tries again after seconds, several times: nobody waits for that. */
+    public byte[] block() {
+      while (true) {
+        try {
+          return (byte[]) found.get(PATIENCE_MILLIS, TimeUnit.MILLISECONDS);
+        } catch (TimeoutException error) {
+          StandingBlocks.checkAlive((String) sources[at + 2]);
+        } catch (InterruptedException error) {
+          throw new IllegalStateException("the task is interrupted", error);
+        } catch (ExecutionException error) {
+          throw error.getCause() instanceof RuntimeException ? (RuntimeException) error.getCause() : new RuntimeException(error.getCause());
+        }
+      }
     }
   }
 
   /** The rows of blocks, some of which are read ahead; a row is valid until the next. */
   public static class Rows extends scala.collection.AbstractIterator {
     private final Object[] sources;
-    private final UnsafeRow row;
+    private UnsafeRow row;
     private final ArrayDeque ahead = new ArrayDeque();
     private byte[] data = new byte[0];
     private int next = 0;
     private int at = 0;
 
-    public Rows(Object[] sources, int fields) {
+    public Rows(Object[] sources) {
       this.sources = sources;
-      this.row = new UnsafeRow(fields);
+    }
+
+    public Rows of(int fields) {
+      row = new UnsafeRow(fields);
+      return this;
+    }
+
+    public void await() {
+      begin();
+      for (java.util.Iterator each = ahead.iterator(); each.hasNext(); ) {
+        ((Reading) each.next()).block();
+      }
     }
 
     public boolean hasNext() {
@@ -109,18 +152,16 @@ public class StandingRows {
       return at < data.length;
     }
 
-    private byte[] block() {
+    private void begin() {
       while (next < sources.length && ahead.size() < AHEAD_MAX) {
-        ahead.add(StandingEnv.submit(new Reading(sources, next)));
+        ahead.add(new Reading(sources, next));
         next += 4;
       }
-      try {
-        return (byte[]) ((Future) ahead.poll()).get();
-      } catch (InterruptedException error) {
-        throw new IllegalStateException("the task is interrupted", error);
-      } catch (ExecutionException error) {
-        throw error.getCause() instanceof RuntimeException ? (RuntimeException) error.getCause() : new RuntimeException(error.getCause());
-      }
+    }
+
+    private byte[] block() {
+      begin();
+      return ((Reading) ahead.poll()).block();
     }
 
     public Object next() {

@@ -178,7 +178,7 @@ public class StandingTask extends RDD {
           report = new Object[] {id, "failed", attempt, error.getMessage()};
         } catch (Exception error) {
           report = new Object[] {id, "failed", attempt, text(error)};
-          if (!kind.equals("map")) { // the Python worker has had a part of the order, and cannot go on
+          if (work.hasBegun()) { // the Python worker has had a part of the order, and cannot go on
             driver.send(report);
             throw error;
           }

@@ -36,6 +36,7 @@ public class StandingWork {
   private final DataInputStream fromPython;
   private final DataOutputStream toPython;
   private final StandingCode code = new StandingCode();
+  private boolean begun = false;
 
   public StandingWork(TaskContextImpl task, StandingBlocks blocks, DataInputStream fromPython, DataOutputStream toPython) {
     this.task = task;
@@ -47,6 +48,7 @@ public class StandingWork {
   /** What an order asks for. */
   public Object done(Object[] order) throws Exception {
     String kind = (String) order[0];
+    begun = false;
     return kind.equals("map") ? map(order) : kind.equals("reduce") ? reduce(order) : passed((byte[]) order[1]);
   }
 
@@ -58,7 +60,13 @@ public class StandingWork {
     return ((Object[]) answer.await())[0];
   }
 
+  /** Whether the Python worker has had a part of the newest order. */
+  public boolean hasBegun() {
+    return begun;
+  }
+
   private void send(byte[] message) throws java.io.IOException {
+    begun = true;
     toPython.writeInt(message.length);
     toPython.write(message);
   }
@@ -186,7 +194,8 @@ public class StandingWork {
   public Object reduce(Object[] order) throws Exception {
     int partition = ((Integer) order[3]).intValue();
     int kept = ((Integer) order[5]).intValue();
-    StandingInput.Source rows = new StandingRows.Inbox((Object[]) order[2]);
+    StandingRows.Inbox rows = new StandingRows.Inbox((Object[]) order[2]);
+    rows.await();
     if (order.length == 6) {
       return passed(order, rows, partition, (byte[]) order[4], blocks, kept);
     }

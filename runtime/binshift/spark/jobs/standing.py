@@ -2,7 +2,7 @@
 
 A standing task is the one task of a Spark job that lasts as long as its executor, or the query. Orders pass over Spark's RPC, and rows over its block
 transfer (see `StandingTask.java`): both are authenticated and encrypted as the conf has it. A run fails as a job would, with an error that the
-engine understands, and the next run is a Spark job.
+engine understands, and the next run is a Spark job, unless an executor was lost.
 """
 
 from __future__ import annotations
