@@ -20,7 +20,7 @@ from binshift.spark.jobs.watch import JobWatch
 from binshift.spark.plan.pipeline import CompiledStage, Pipeline
 from binshift.spark.plan.stage import arrow_schema
 from binshift.spark.session.failures import meaning
-from binshift.spark.session.jvm import Jvm
+from binshift.spark.session.jvm import Jvm, install
 from binshift.spark.tasks.task import Environment, Place
 from binshift.spark.tasks.warmup import (
     TASKS_PER_WORKER,
@@ -64,6 +64,7 @@ class Rehearsal:
             Retryable: an executor was lost.
             UserFunctionFailed: the program cannot be loaded there.
         """
+        install(self._spark)  # the classes for this thread's plans, which Spark compiles in the driver, too
         for _ in range(times):
             try:
                 self._once(on)
