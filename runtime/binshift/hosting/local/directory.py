@@ -171,8 +171,9 @@ def home(environment: Mapping[str, str]) -> Path:
     Raises:
         InvalidSettings: the folder is open to others, or theirs.
     """
-    given, otherwise = environment.get("XDG_RUNTIME_DIR"), Path(tempfile.gettempdir(), f"binshift-{os.getuid()}")
-    path = Path(given, "binshift") if given and Path(given).is_dir() else otherwise
+    path = Path(tempfile.gettempdir(), f"binshift-{os.getuid()}")
+    if (given := environment.get("XDG_RUNTIME_DIR")) and Path(given).is_dir():
+        path = Path(given, "binshift")
     path.mkdir(mode=0o700, exist_ok=True)
     seen = path.lstat()
     if not stat.S_ISDIR(seen.st_mode) or seen.st_uid != os.getuid() or stat.S_IMODE(seen.st_mode) & 0o077:

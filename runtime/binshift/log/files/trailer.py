@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from binshift.errors import LogDamaged
-from binshift.log.records.envelope import FORMAT_VERSION, check_version, digest
+from binshift.log.records.envelope import FORMAT_VERSION, Versioned, check_version, digest
 from binshift.model import BinSet
 
 MAGIC = b"binshift"
@@ -69,11 +69,7 @@ class Trailer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return [self.blocks[i] for i in np.flatnonzero(hits).tolist()]
 
 
-class _Versioned(msgspec.Struct):
-    format: int
-
-
-_versions, _trailers = msgspec.msgpack.Decoder(_Versioned), msgspec.msgpack.Decoder(Trailer)
+_versions, _trailers = msgspec.msgpack.Decoder(Versioned), msgspec.msgpack.Decoder(Trailer)
 
 
 def encode_trailer(blocks: list[Block]) -> bytes:

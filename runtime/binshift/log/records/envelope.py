@@ -37,11 +37,13 @@ _BODY_AT = len(_HEAD) + _DIGEST_LENGTH + len(b'",')
 S = TypeVar("S", bound=msgspec.Struct)
 
 
-class _Versioned(msgspec.Struct):
+class Versioned(msgspec.Struct):
+    """What can be read of a file of any version."""
+
     format: int
 
 
-_versions = msgspec.json.Decoder(_Versioned)
+_versions = msgspec.json.Decoder(Versioned)
 
 
 def digest(data: Bytes) -> str:
