@@ -230,7 +230,8 @@ class _Parts:
         callback = BatchCallback(dataflow.epochs, self.java, lambda: meter.epoch(dataflow.epochs.timings[-1]))
         source = with_nudge_source(self.pipeline.source, self.spark, name)
         location = self.definition.checkpoint_location
-        writer = source.writeStream.foreachBatch(callback.epoch).option("checkpointLocation", location)
+        writer = self.java.foreach_batch(source.writeStream, self.spark, name, callback.epoch)
+        writer = writer.option("checkpointLocation", location)
         if self.definition.query_name is not None:
             writer = writer.queryName(self.definition.query_name)
         if self.definition.trigger:

@@ -15,6 +15,7 @@ import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.python.UserDefinedPythonFunction;
 import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution;
 import org.apache.spark.sql.execution.streaming.runtime.WatermarkTracker;
+import org.apache.spark.sql.execution.streaming.sources.PythonForeachBatchFunction;
 import org.apache.spark.sql.streaming.StreamingQuery;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
@@ -63,6 +64,11 @@ public class Bridge {
     } finally {
       restore(before);
     }
+  }
+
+  /** A stream writes its batches to a function, by a name; see BatchSink. */
+  public void batchFunction(String name, PythonForeachBatchFunction function) {
+    BatchSink.put(name, function);
   }
 
   /** For runStanding; see StandingRoute. */
@@ -181,6 +187,7 @@ public class Bridge {
 
   public void forget(String source) {
     NudgeSource.forget(source);
+    BatchSink.forget(source);
   }
 
   public Expression buffered(AggregateFunction function, Option filter) {

@@ -8,16 +8,16 @@ import scala.collection.immutable.Nil$;
 import scala.collection.immutable.Seq;
 
 /**
- * The rows of an exchange in the plan behind it. They are unsafe rows already: Spark's own scan of an RDD would convert each of them, and
- * generate the code of that conversion for every order. Raw types: the run-time compiler infers no generics.
+ * Rows that come with an order, in the plan that a task keeps. They are what the plan expects: Spark's own scan of an RDD would convert each of
+ * them, and generate the code of that conversion for every order. Raw types: the run-time compiler infers no generics.
  */
 public class ReceivedRows extends RDDScanExec {
   public ReceivedRows(Seq output, RDD rows, String name, Partitioning partitioning, Seq ordering, Option stream) {
     super(output, rows, name, partitioning, ordering, stream);
   }
 
-  public static ReceivedRows of(Seq output, RDD rows, Partitioning partitioning) {
-    return new ReceivedRows(output, rows, "exchange", partitioning, (Seq) (Object) Nil$.MODULE$, Option.empty());
+  public static ReceivedRows of(Seq output, RDD rows, String name, Partitioning partitioning) {
+    return new ReceivedRows(output, rows, name, partitioning, (Seq) (Object) Nil$.MODULE$, Option.empty());
   }
 
   public RDD doExecute() {

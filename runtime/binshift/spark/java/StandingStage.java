@@ -5,7 +5,6 @@ import java.io.ByteArrayOutputStream;
 import java.io.DataInputStream;
 import java.io.DataOutputStream;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.WeakHashMap;
@@ -33,6 +32,10 @@ public class StandingStage {
   private static final int SHAPES_MAX = 16;
 
   private final StandingReads[] before;
+
+  /** Of the kept plans of batches. */
+  private final ArrayList watermarks;
+
   private final Long number = StandingCode.number();
   private final byte[] behind;
 
@@ -40,8 +43,9 @@ public class StandingStage {
   private final Long readNumber = StandingCode.number();
   private final byte[] read;
 
-  private StandingStage(StandingReads[] before, byte[] behind, byte[] read) {
+  private StandingStage(StandingReads[] before, ArrayList watermarks, byte[] behind, byte[] read) {
     this.before = before;
+    this.watermarks = watermarks;
     this.behind = behind;
     this.read = read;
   }
@@ -66,7 +70,7 @@ public class StandingStage {
       ShuffleExchangeExec exchange = (ShuffleExchangeExec) node;
       int parts = exchange.outputPartitioning().numPartitions();
       RDD inbox = new StandingInput(session.sparkContext(), exchanges++, exchange.schema(), parts);
-      return ReceivedRows.of(exchange.output(), inbox, exchange.outputPartitioning());
+      return ReceivedRows.of(exchange.output(), inbox, "exchange", exchange.outputPartitioning());
     }
   }
 
@@ -93,45 +97,49 @@ public class StandingStage {
       return null;
     }
     planned = early ? planned : planned.single(session);
-    RDD[] rows = PlannedTemplate.rows(session, planned, holes, frames);
-    StandingStage stage = of(session, planned, holes, rows, applied, readHole, route.bins);
+    StandingFilling filling = new StandingFilling(PlannedTemplate.rows(session, planned, holes, frames), schemas(holes));
+    StandingStage stage = of(session, planned, holes, filling, applied, readHole, route.bins);
     if (stage == null) {
       return null;
     }
-    byte[][] sent = new byte[rows.length][];
-    for (int i = 0; i < rows.length; i++) {
-      sent[i] = rows[i] == null ? null : StandingContext.bytes(rows[i]);
-    }
+    byte[][] sent = filling.bytes();
     Object[][][] sources = new Object[owners.length][stage.before.length][];
+    StandingFilling.begin(stage.watermarks);
     for (int i = 0; i < stage.before.length; i++) {
-      stage.before[i].send(driver, rows, sent, readers, route, owners.length, sources, i, later || i > 0);
+      stage.before[i].send(driver, filling.inputs, sent, readers, route, owners.length, sources, i, later || i > 0);
     }
+    filling.end(stage.watermarks);
     return stage.receive(driver, session, owners, sources, orders, schema, kept);
   }
 
   private static synchronized StandingStage of(
-      SparkSession session, PlannedTemplate.Planned planned, Object[] holes, RDD[] rows, Dataset applied, Dataset readHole, int bins) {
+      SparkSession session, PlannedTemplate.Planned planned, Object[] holes, StandingFilling filling, Dataset applied, Dataset readHole,
+      int bins) {
     Map shapes = (Map) STAGES.get(planned);
     if (shapes == null) {
       shapes = new HashMap();
       STAGES.put(planned, shapes);
     }
-    int[] parts = new int[rows.length];
-    for (int i = 0; i < rows.length; i++) {
-      if (rows[i] != null && StandingReads.shuffles(rows[i])) {
-        return null;
-      }
-      parts[i] = rows[i] == null ? 0 : rows[i].partitions().length;
+    if (filling.shuffles()) {
+      return null;
     }
-    String shape = Arrays.toString(parts);
+    String shape = filling.shape();
     if (!shapes.containsKey(shape)) {
       if (shapes.size() == SHAPES_MAX) {
         shapes.clear();
       }
       byte[] read = applied == null ? null : applied(session, applied, readHole, bins);
-      shapes.put(shape, applied != null && read == null ? null : cut(session, planned, holes, parts, read));
+      shapes.put(shape, applied != null && read == null ? null : cut(session, planned, holes, filling, read));
     }
     return (StandingStage) shapes.get(shape);
+  }
+
+  private static StructType[] schemas(Object[] holes) {
+    StructType[] found = new StructType[holes.length];
+    for (int i = 0; i < found.length; i++) {
+      found[i] = ((Dataset) holes[i]).schema();
+    }
+    return found;
   }
 
   /** A template over what is read of the state, for tasks; null if it needs a Spark job. */
@@ -154,12 +162,9 @@ public class StandingStage {
   }
 
   /** The parts of a plan, or null if it is not one that is cut at exchanges. */
-  private static StandingStage cut(SparkSession session, PlannedTemplate.Planned planned, Object[] holes, int[] parts, byte[] read) {
-    RDD[] inputs = new RDD[holes.length];
-    for (int i = 0; i < holes.length; i++) {
-      inputs[i] = new StandingInput(session.sparkContext(), i, ((Dataset) holes[i]).schema(), parts[i]);
-    }
-    SparkPlan plan = PlannedTemplate.plan(planned, holes, inputs);
+  private static StandingStage cut(SparkSession session, PlannedTemplate.Planned planned, Object[] holes, StandingFilling filling, byte[] read) {
+    ArrayList watermarks = new ArrayList();
+    SparkPlan plan = PlannedTemplate.plan(planned, holes, filling.over(session.sparkContext(), watermarks));
     ArrayList exchanges = new ArrayList();
     if (!collect(plan, exchanges)) {
       return null;
@@ -174,7 +179,7 @@ public class StandingStage {
     }
     RDD behind = PlannedTemplate.executed(session, ((SparkPlan) plan.transformUp(new Receiving(session))).execute());
     StandingReads.shuffles(behind);
-    return new StandingStage(before, forPython(session, behind, planned.frame().schema()), read);
+    return new StandingStage(before, watermarks, forPython(session, behind, planned.frame().schema()), read);
   }
 
   /** Collects the topmost exchanges; false if there is none, or another kind below. */

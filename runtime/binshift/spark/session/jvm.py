@@ -7,7 +7,7 @@ them through the session's class loader, and executors fetch the jar.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain
 from operator import attrgetter
@@ -16,10 +16,13 @@ from weakref import WeakKeyDictionary
 
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
+from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import StructType
 from pyspark.sql.udf import _wrap_function
+from pyspark.sql.utils import ForeachBatchFunction
 from pyspark.util import PythonEvalType
 
 from binshift import s3
@@ -27,6 +30,7 @@ from binshift.errors import InvalidSettings, TaskFailed
 from binshift.spark.session.java_classes import jar_of
 
 NUDGE_FORMAT = "dev.binshift.NudgeSource"
+BATCH_FORMAT = "dev.binshift.BatchSink"
 STAGED_FILES = "dev.binshift.StagedFiles"
 COMMIT_PROTOCOL = "spark.sql.sources.commitProtocolClass"
 
@@ -152,8 +156,17 @@ class Jvm:
         """Move that offset when Spark's clock reaches ``time_ms`` (milliseconds since 1970); None: not at any time."""
         self.bridge.wakeUpAt(name, -1 if time_ms is None else time_ms)
 
+    def foreach_batch(
+        self, writer: DataStreamWriter, spark: SparkSession, name: str, function: Callable[[DataFrame, int], None]
+    ) -> DataStreamWriter:
+        """`DataStreamWriter.foreachBatch`, with a sink that does not compute the rows before they are read; ``name`` is the query's."""
+        context: Any = spark.sparkContext
+        self.bridge.batchFunction(name, ForeachBatchFunction(spark, function))
+        ensure_callback_server_started(context._gateway)
+        return writer.format(BATCH_FORMAT).option("function", name)
+
     def forget(self, name: str) -> None:
-        """Release the nudge source ``name``; its query has ended."""
+        """Release the nudge source and the function of batches ``name``; their query has ended."""
         with suppress(Exception):  # any py4j error: Spark may have ended
             self.bridge.forget(name)
 
