@@ -66,6 +66,11 @@ public class Bridge {
     }
   }
 
+  /** A batch that several stages read, in standing tasks; see StandingBatch. */
+  public Dataset readStanding(StandingDriver driver, SparkSession session, Dataset hole, Dataset batch, String readers) throws Exception {
+    return StandingBatch.of(driver, session, hole, batch, readers.split(","));
+  }
+
   /** A stream writes its batches to a function, by a name; see BatchSink. */
   public void batchFunction(String name, PythonForeachBatchFunction function) {
     BatchSink.put(name, function);

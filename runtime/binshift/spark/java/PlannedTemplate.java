@@ -120,7 +120,7 @@ public class PlannedTemplate extends AbstractPartialFunction {
   }
 
   /** A frame's rows; those that Spark keeps, if it keeps them. A frame that is an RDD is not planned. */
-  private static RDD rows(SparkSession session, Dataset frame) {
+  public static RDD rows(SparkSession session, Dataset frame) {
     LogicalPlan plan = frame.queryExecution().analyzed();
     if (!frame.storageLevel().equals(StorageLevel.NONE())) {
       return PlanTemplate.frame(session, plan).queryExecution().toRdd();

@@ -11,6 +11,15 @@ public class StandingRoute {
   public final int bins;
   public final byte[] content;
 
+  /** As many owners as bins. */
+  public static StandingRoute each(int bins) {
+    ByteBuffer places = ByteBuffer.allocate(4 * bins);
+    for (int i = 0; i < bins; i++) {
+      places.putInt(i);
+    }
+    return new StandingRoute(places.array());
+  }
+
   /** places: of each bin the position of its owner among those of the epoch, in four bytes, the high one first. */
   public StandingRoute(byte[] places) {
     int[] found = new int[places.length / 4];

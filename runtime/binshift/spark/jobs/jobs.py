@@ -142,7 +142,7 @@ class SparkJobs:
         if self.standing is not None and self.standing.ready(plan, specs, on):
             ready()
             with self.watch.over("epoch", needed), ExitStack() as shared:
-                found = self.standing.run(batch, plan, specs, on, shared)
+                found = self.standing.run(batch, plan, specs, on)
                 if found is not None:
                     result, summaries = found
                     self._finish(plan.epoch, result, [result], stands=self.standing.repeats)

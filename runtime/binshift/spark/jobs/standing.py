@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import pickle
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -98,11 +97,9 @@ class StandingTasks:
         return True
 
     def run(
-        self, batch: DataFrame, plan: EpochPlan, specs: Sequence[EpochSpec], on: Placement, shared: ExitStack
+        self, batch: DataFrame, plan: EpochPlan, specs: Sequence[EpochSpec], on: Placement
     ) -> tuple[DataFrame, list[Summary]] | None:
-        """The result of an epoch, and its summaries; None where it needs a Spark job. ``shared`` releases rows kept for several readers."""
-        if self.pipeline.batch in self.pipeline.shared:
-            shared.callback(batch.persist().unpersist)
+        """The result of an epoch, and its summaries; None where it needs a Spark job."""
         self.busy, self.failures = True, self.failures + 1
         try:
             found = self._run(batch, plan, specs, on)
@@ -125,7 +122,12 @@ class StandingTasks:
         owners = [on.parts[worker].id for worker in plan.workers]
         readers = [executor.id for executor in on.readers] or owners
         kept = min(KEPT_BYTES, KEPT_BYTES_OF_ALL // len(owners))
-        filling, summaries, result = {self.pipeline.batch: batch}, list[Summary](), None
+        once = self.pipeline.batch in self.pipeline.shared
+        rows = calls.read(self.pipeline.batch, batch, readers) if once else batch
+        if rows is None:
+            self._end_for_good()
+            return None
+        filling, summaries, result = {self.pipeline.batch: rows}, list[Summary](), None
         for number, stage in enumerate(self.pipeline.stages):
             last = number == len(self.pipeline.stages) - 1
             read = stage.read(self.pipeline.templates) if stage.stage.read_ahead is not None else None
@@ -138,7 +140,7 @@ class StandingTasks:
                 _orders(stage.name, specs, reads=read is not None),
                 stage.merged,
                 read=read,
-                later=number > 0,
+                later=once or number > 0,
                 kept=kept if last else 0,
                 early=self._early.get(stage.name, True),
             )

@@ -35,6 +35,7 @@ SOURCES = (
         "StandingTask",
         "StandingResult",
         "StandingFilling",
+        "StandingBatch",
         "StandingStage",
     ),
     *("AggregateBuffer", "BufferedAggregate", "SourceLimits", "Bridge", "LocalCheckpointFiles"),

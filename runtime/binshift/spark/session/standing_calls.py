@@ -74,6 +74,13 @@ class StandingCalls:
         """For `run`: for each bin the position of its owner among the owners of an epoch."""
         return self.jvm.bridge.standingRoute(bytearray(places.astype(">i4").tobytes()))
 
+    def read(self, hole: DataFrame, batch: DataFrame, readers: Sequence[str]) -> DataFrame | None:
+        """The rows of a batch, computed once and kept by the readers for the stages of an epoch; None where it needs a Spark job."""
+        session = batch.sparkSession
+        given = java_session(session), java_frame(hole), java_frame(batch)
+        java = self.jvm.bridge.readStanding(self.driver, *given, ",".join(readers))
+        return None if java is None else DataFrame(java, session)
+
     def run(
         self,
         template: DataFrame,
