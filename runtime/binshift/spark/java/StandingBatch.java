@@ -8,13 +8,9 @@ import org.apache.spark.Partition;
 import org.apache.spark.SparkContext;
 import org.apache.spark.TaskContext;
 import org.apache.spark.rdd.RDD;
-import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
-import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.types.StructType;
-import scala.Tuple2;
 import scala.collection.immutable.Nil$;
 import scala.collection.immutable.Seq;
 import scala.reflect.ClassTag$;
@@ -48,7 +44,7 @@ public class StandingBatch extends RDD {
     private final StandingRoute places;
 
     private Reads(SparkSession session, StandingFilling filling, StructType schema) {
-      RDD rows = new Numbered(filling.over(session.sparkContext(), watermarks)[0], schema);
+      RDD rows = NumberedRows.byPartition(filling.over(session.sparkContext(), watermarks)[0], schema);
       reads = new StandingReads(StandingCode.number(), PlannedTemplate.executed(session, rows));
       places = StandingRoute.each(rows.partitions().length);
     }
@@ -101,54 +97,5 @@ public class StandingBatch extends RDD {
 
   public Seq getPreferredLocations(Partition partition) {
     return (Seq) Nil$.MODULE$.$colon$colon(locations[partition.index()]);
-  }
-
-  /** Rows with the number of their partition, as an exchange has them with their bin. */
-  public static class Numbered extends RDD {
-    private final StructType schema;
-
-    public Numbered(RDD rows, StructType schema) {
-      super(rows, ClassTag$.MODULE$.Any());
-      this.schema = schema;
-    }
-
-    private RDD rows() {
-      return ((org.apache.spark.Dependency) dependencies().head()).rdd();
-    }
-
-    public Partition[] getPartitions() {
-      return rows().partitions();
-    }
-
-    public scala.collection.Iterator compute(Partition partition, TaskContext context) {
-      return new Pairs(Integer.valueOf(partition.index()), rows().iterator(partition, context), schema);
-    }
-  }
-
-  /** The rows of a partition, as unsafe rows, with its number. */
-  public static class Pairs extends scala.collection.AbstractIterator {
-    private final Integer number;
-    private final scala.collection.Iterator rows;
-    private final StructType schema;
-    private UnsafeProjection unsafe = null;
-
-    public Pairs(Integer number, scala.collection.Iterator rows, StructType schema) {
-      this.number = number;
-      this.rows = rows;
-      this.schema = schema;
-    }
-
-    public boolean hasNext() {
-      return rows.hasNext();
-    }
-
-    public Object next() {
-      InternalRow row = (InternalRow) rows.next();
-      if (!(row instanceof UnsafeRow)) {
-        unsafe = unsafe == null ? UnsafeProjection.create(schema) : unsafe;
-        row = unsafe.apply(row);
-      }
-      return new Tuple2(number, row);
-    }
   }
 }

@@ -71,7 +71,7 @@ public class StandingOutput extends RDD {
       this.blocks = blocks;
       this.streams = streams;
       this.context = context;
-      this.unsafe = UnsafeProjection.create(schema);
+      this.unsafe = Projections.take(schema, context);
     }
 
     public boolean hasNext() {

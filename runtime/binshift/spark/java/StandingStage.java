@@ -171,7 +171,7 @@ public class StandingStage {
     }
     StandingReads[] before = new StandingReads[exchanges.size()];
     for (int i = 0; i < before.length; i++) {
-      RDD found = PlannedTemplate.executed(session, ((ShuffleExchangeExec) exchanges.get(i)).shuffleDependency().rdd());
+      RDD found = PlannedTemplate.executed(session, NumberedRows.of((ShuffleExchangeExec) exchanges.get(i)));
       if (StandingReads.shuffles(found)) {
         return null;
       }

@@ -40,7 +40,7 @@ INTERRUPTED = "java.lang.InterruptedException"
 KEPT_BYTES, KEPT_BYTES_OF_ALL = 1 << 20, 64 << 20
 """Output of a task, and of all, that the driver takes with the answers; a result of such parts is read without a Spark job."""
 REDUCED_SHARE_MAX, RECORDS_MIN = 0.75, 1 << 15
-"""An aggregation begins before the exchange if it leaves at most this share of the records as rows, or if a task has fewer records."""
+"""An aggregation begins before the exchange if that leaves at most this share of the records as rows, and a task has so many records."""
 OPAQUE_NODES = ("MapInArrow", "MapInPandas", "MapPartitions", "Sample")
 """Nodes behind the last stage whose rows may differ from one time to the next."""
 
@@ -142,7 +142,7 @@ class StandingTasks:
                 read=read,
                 later=once or number > 0,
                 kept=kept if last else 0,
-                early=self._early.get(stage.name, True),
+                early=self._early.get(stage.name, False),
             )
             if found is None:
                 self._end_for_good()
@@ -184,7 +184,7 @@ def begins_early(reports: Sequence[Summary]) -> bool:
     """Whether a stage's aggregation is to begin before the exchange, after an epoch of which its tasks have reported this.
 
     It saves little where most records have a key of their own, and costs as much as the other half. A hot key makes the share of rows small, and
-    stays work for all workers. Short epochs have one plan, as a second one has to be compiled when it is first used.
+    stays work for all workers. In a short epoch, the table of each half takes longer to make than the records.
     """
     records, rows = sum(each.records_in for each in reports), sum(each.rows_in for each in reports)
-    return rows <= REDUCED_SHARE_MAX * records or records < RECORDS_MIN * len(reports)
+    return rows <= REDUCED_SHARE_MAX * records and records >= RECORDS_MIN * len(reports)

@@ -24,8 +24,8 @@ from binshift.cds import FOLDER
 SOURCES = (
     *("PinnedRDD", "NudgeSource", "BatchTime", "PlanTemplate", "EarlyAggregation", "SingleAggregation"),
     *("PlannedTemplate", "LocalRows", "LocalTemplate", "StagedFiles"),
-    *("StandingEnv", "StandingBlocks", "StandingInput", "StandingRows", "StandingOutput", "StandingContext"),
-    *("ReceivedRows", "StandingCode", "BatchPlan", "BatchRows", "BatchSink"),
+    *("StandingEnv", "StandingBlocks", "StandingInput", "StandingRows", "Projections", "StandingOutput", "StandingContext"),
+    *("NumberedRows", "ReceivedRows", "StandingCode", "BatchPlan", "BatchRows", "BatchSink"),
     *(
         "StandingAnswer",
         "StandingDriver",
