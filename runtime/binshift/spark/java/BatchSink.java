@@ -22,8 +22,9 @@ import scala.collection.immutable.Seq;
  */
 public class BatchSink implements Sink, StreamSinkProvider {
   /** The option with the name of a query's function. */
-  public static final String FUNCTION = "function";
+  private static final String FUNCTION = "function";
 
+  /** By name, for streams that start. */
   private static final ConcurrentHashMap FUNCTIONS = new ConcurrentHashMap();
 
   private final PythonForeachBatchFunction function;
@@ -38,16 +39,13 @@ public class BatchSink implements Sink, StreamSinkProvider {
     this(null);
   }
 
+  /** The function of the next stream that names it. */
   public static void put(String name, PythonForeachBatchFunction function) {
     FUNCTIONS.put(name, function);
   }
 
-  public static void forget(String name) {
-    FUNCTIONS.remove(name);
-  }
-
   public Sink createSink(SQLContext context, Map parameters, Seq partitions, OutputMode mode) {
-    return new BatchSink((PythonForeachBatchFunction) FUNCTIONS.get(parameters.apply(FUNCTION)));
+    return new BatchSink((PythonForeachBatchFunction) FUNCTIONS.remove(parameters.apply(FUNCTION)));
   }
 
   public void addBatch(long number, Dataset given) {

@@ -71,7 +71,7 @@ public class Bridge {
     return StandingBatch.of(driver, session, hole, batch, readers.split(","));
   }
 
-  /** A stream writes its batches to a function, by a name; see BatchSink. */
+  /** The next stream that names this function writes its batches to it; see BatchSink. */
   public void batchFunction(String name, PythonForeachBatchFunction function) {
     BatchSink.put(name, function);
   }
@@ -192,7 +192,6 @@ public class Bridge {
 
   public void forget(String source) {
     NudgeSource.forget(source);
-    BatchSink.forget(source);
   }
 
   public Expression buffered(AggregateFunction function, Option filter) {

@@ -166,7 +166,7 @@ class Jvm:
         return writer.format(BATCH_FORMAT).option("function", name)
 
     def forget(self, name: str) -> None:
-        """Release the nudge source and the function of batches ``name``; their query has ended."""
+        """Release the nudge source ``name``; its query has ended."""
         with suppress(Exception):  # any py4j error: Spark may have ended
             self.bridge.forget(name)
 
