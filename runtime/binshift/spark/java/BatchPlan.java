@@ -5,20 +5,25 @@ import java.util.IdentityHashMap;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import org.apache.spark.rdd.RDD;
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning;
 import org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning;
 import org.apache.spark.sql.catalyst.trees.TreePattern$;
+import org.apache.spark.sql.execution.ColumnarToRowExec;
 import org.apache.spark.sql.execution.ExpandExec;
 import org.apache.spark.sql.execution.FilterExec;
 import org.apache.spark.sql.execution.GenerateExec;
 import org.apache.spark.sql.execution.InputAdapter;
 import org.apache.spark.sql.execution.LocalTableScanExec;
 import org.apache.spark.sql.execution.ProjectExec;
+import org.apache.spark.sql.execution.RDDScanExec;
 import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.StreamSourceAwareSparkPlan;
 import org.apache.spark.sql.execution.UnionExec;
 import org.apache.spark.sql.execution.WholeStageCodegenExec;
-import org.apache.spark.sql.execution.datasources.v2.MicroBatchScanExec;
 import org.apache.spark.sql.execution.streaming.operators.stateful.EventTimeWatermarkExec;
 import scala.Function1;
+import scala.Option;
+import scala.collection.immutable.Nil$;
 import scala.collection.immutable.Seq;
 import scala.reflect.ClassTag$;
 import scala.runtime.AbstractPartialFunction;
@@ -90,19 +95,24 @@ public class BatchPlan {
     }
 
     private static boolean keeps(SparkPlan plan) {
-      if (plan instanceof MicroBatchScanExec) {
-        return !((MicroBatchScanExec) plan).supportsColumnar();
+      if (isScan(plan)) {
+        return true;
       }
       boolean found =
           plan instanceof WholeStageCodegenExec || plan instanceof InputAdapter || plan instanceof ProjectExec || plan instanceof FilterExec
-              || plan instanceof ExpandExec || plan instanceof GenerateExec || plan instanceof UnionExec || plan instanceof EventTimeWatermarkExec
-              || plan instanceof LocalTableScanExec;
+              || plan instanceof ExpandExec || plan instanceof GenerateExec || plan instanceof UnionExec || plan instanceof ColumnarToRowExec
+              || plan instanceof EventTimeWatermarkExec || plan instanceof LocalTableScanExec;
       Seq children = plan.children();
       for (int i = 0; i < children.size() && found; i++) {
         found = keeps((SparkPlan) children.apply(i));
       }
       return found;
     }
+  }
+
+  /** Whether a node reads a stream. */
+  private static boolean isScan(Object node) {
+    return node instanceof StreamSourceAwareSparkPlan && ((StreamSourceAwareSparkPlan) node).getStream().isDefined();
   }
 
   private static void collect(SparkPlan plan, ArrayList watermarks) {
@@ -115,7 +125,7 @@ public class BatchPlan {
     }
   }
 
-  /** Replaces scans by holes. Two holes are equal if they read the same columns of the same stream. */
+  /** Replaces scans by holes, which are equal if they have the same columns of the same stream. */
   public static class Cutting extends AbstractPartialFunction {
     private final ArrayList scans;
     private final IdentityHashMap streams;
@@ -128,20 +138,31 @@ public class BatchPlan {
     }
 
     public boolean isDefinedAt(Object node) {
-      return node instanceof MicroBatchScanExec;
+      return isScan(node);
     }
 
     public Object applyOrElse(Object node, Function1 otherwise) {
       if (!isDefinedAt(node)) {
         return otherwise.apply(node);
       }
-      MicroBatchScanExec scan = (MicroBatchScanExec) node;
+      SparkPlan scan = (SparkPlan) node;
       scans.add(scan);
-      if (!streams.containsKey(scan.stream())) {
-        streams.put(scan.stream(), "stream " + streams.size());
-      }
-      return ReceivedRows.of(scan.output(), none, (String) streams.get(scan.stream()), new UnknownPartitioning(0));
+      return hole(scan, none, number(((StreamSourceAwareSparkPlan) node).getStream().get()) + ": " + scan.schema().catalogString());
     }
+
+    private String number(Object stream) {
+      if (!streams.containsKey(stream)) {
+        streams.put(stream, "stream " + streams.size());
+      }
+      return (String) streams.get(stream);
+    }
+  }
+
+  private static SparkPlan hole(SparkPlan like, RDD rows, String name) {
+    Partitioning parts = new UnknownPartitioning(rows.partitions().length);
+    return like.supportsColumnar()
+        ? new ReceivedColumns(like.output(), rows, name, parts, (Seq) (Object) Nil$.MODULE$, Option.empty(), like.vectorTypes())
+        : ReceivedRows.of(like.output(), rows, name, parts);
   }
 
   /** Puts rows in the place of holes, in their order. */
@@ -154,16 +175,11 @@ public class BatchPlan {
     }
 
     public boolean isDefinedAt(Object node) {
-      return node instanceof ReceivedRows;
+      return node instanceof ReceivedRows || node instanceof ReceivedColumns;
     }
 
     public Object applyOrElse(Object node, Function1 otherwise) {
-      if (!isDefinedAt(node)) {
-        return otherwise.apply(node);
-      }
-      ReceivedRows hole = (ReceivedRows) node;
-      RDD rows = inputs[next++];
-      return ReceivedRows.of(hole.output(), rows, hole.name(), new UnknownPartitioning(rows.partitions().length));
+      return isDefinedAt(node) ? hole((SparkPlan) node, inputs[next++], ((RDDScanExec) node).name()) : otherwise.apply(node);
     }
   }
 }

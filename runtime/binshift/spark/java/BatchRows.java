@@ -27,6 +27,7 @@ public class BatchRows extends RDD {
   }
 
   public Seq getDependencies() {
+    batch.queryExecution().executedPlan().resetMetrics(); // see StandingFilling
     return (Seq) Nil$.MODULE$.$colon$colon(new OneToOneDependency(batch.queryExecution().toRdd()));
   }
 

@@ -39,8 +39,10 @@ public class StandingFilling {
       if (plans[i] != null) {
         watermarks.addAll(cut.watermarks);
         for (int j = 0; j < cut.scans.size(); j++) {
-          found.add(((SparkPlan) cut.scans.get(j)).execute());
-          types.add(((SparkPlan) cut.scans.get(j)).schema());
+          SparkPlan scan = (SparkPlan) cut.scans.get(j);
+          scan.resetMetrics(); // an earlier run of the epoch has counted the same rows
+          found.add(scan.supportsColumnar() ? scan.executeColumnar() : scan.execute());
+          types.add(scan.schema());
         }
       } else if (read[i]) {
         found.add(rows[i]);

@@ -25,7 +25,7 @@ SOURCES = (
     *("PinnedRDD", "NudgeSource", "BatchTime", "PlanTemplate", "EarlyAggregation", "SingleAggregation"),
     *("PlannedTemplate", "LocalRows", "LocalTemplate", "StagedFiles"),
     *("StandingEnv", "StandingBlocks", "StandingInput", "StandingRows", "Projections", "StandingOutput", "StandingContext"),
-    *("NumberedRows", "ReceivedRows", "StandingCode", "BatchPlan", "BatchRows", "BatchSink"),
+    *("NumberedRows", "ReceivedRows", "ReceivedColumns", "StandingCode", "BatchPlan", "BatchRows", "BatchSink"),
     *(
         "StandingAnswer",
         "StandingDriver",
