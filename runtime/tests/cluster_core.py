@@ -10,6 +10,7 @@ import pytest
 CORE = {
     "test_cluster_adoption": ["[join]"],
     "test_cluster_balance": ["hot_bins"],
+    "test_cluster_batch_plans": ["[two-killed]"],
     "test_cluster_broken_functions": ["[raises]", "hangs"],
     "test_cluster_calls": ["same_calls"],
     "test_cluster_chains": ["[kills1]"],

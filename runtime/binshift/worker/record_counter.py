@@ -1,7 +1,7 @@
 """Counts the records of one task: all together and, in some epochs, by bin.
 
-By bin, records that have become one row before the exchange count as that row: it is what the bin's owner works on. Where they could have, and the
-epoch's keys did not repeat, they count so, too.
+By bin, records that have become one row before the exchange count as that row: it is what the bin's owner works on. Where they could have, but the
+epoch was short or its keys did not repeat, they count so, too.
 
 Counting by bin costs a task one `numpy.bincount` a batch. The driver selects the epochs and adds up the counts
 (`binshift.engine.bin_records`); a task must not keep them from one epoch to the next.

@@ -68,7 +68,13 @@ public class Bridge {
 
   /** A batch that several stages read, in standing tasks; see StandingBatch. */
   public Dataset readStanding(StandingDriver driver, SparkSession session, Dataset hole, Dataset batch, String readers) throws Exception {
-    return StandingBatch.of(driver, session, hole, batch, readers.split(","));
+    Option before = SparkSession.getActiveSession();
+    SparkSession.setActiveSession(session);
+    try {
+      return StandingBatch.of(driver, session, hole, batch, readers.split(","));
+    } finally {
+      restore(before);
+    }
   }
 
   /** The next stream that names this function writes its batches to it; see BatchSink. */
