@@ -102,7 +102,12 @@ class StandingTasks:
         """The result of an epoch, and its summaries; None where it needs a Spark job."""
         self.busy, self.failures = True, self.failures + 1
         try:
-            found = self._run(batch, plan, specs, on)
+            owners = [on.parts[worker].id for worker in plan.workers]
+            readers = [executor.id for executor in on.readers] or owners
+            rows = self.members.calls.read(self.pipeline.batch, batch, readers) if self._once else batch
+            found = None if rows is None else self._run(rows, plan, specs, readers, owners)
+            if found is None:
+                self._end_for_good()
             self.failures = 0
         except Py4JJavaError as error:
             meaning = classify(error)
@@ -115,18 +120,20 @@ class StandingTasks:
             self.busy = False
         return found
 
+    @property
+    def _once(self) -> bool:
+        """Whether the rows of a batch are computed before the stages, as several of them read them."""
+        return self.pipeline.batch in self.pipeline.shared
+
     def _run(
-        self, batch: DataFrame, plan: EpochPlan, specs: Sequence[EpochSpec], on: Placement
+        self,
+        rows: DataFrame,
+        plan: EpochPlan,
+        specs: Sequence[EpochSpec],
+        readers: Sequence[str],
+        owners: Sequence[str],
     ) -> tuple[DataFrame, list[Summary]] | None:
-        calls = self.members.calls
-        owners = [on.parts[worker].id for worker in plan.workers]
-        readers = [executor.id for executor in on.readers] or owners
-        kept = min(KEPT_BYTES, KEPT_BYTES_OF_ALL // len(owners))
-        once = self.pipeline.batch in self.pipeline.shared
-        rows = calls.read(self.pipeline.batch, batch, readers) if once else batch
-        if rows is None:
-            self._end_for_good()
-            return None
+        calls, kept = self.members.calls, min(KEPT_BYTES, KEPT_BYTES_OF_ALL // len(owners))
         filling, summaries, result = {self.pipeline.batch: rows}, list[Summary](), None
         for number, stage in enumerate(self.pipeline.stages):
             last = number == len(self.pipeline.stages) - 1
@@ -140,19 +147,17 @@ class StandingTasks:
                 _orders(stage.name, specs, reads=read is not None),
                 stage.merged,
                 read=read,
-                later=once or number > 0,
+                later=self._once or number > 0,
                 kept=kept if last else 0,
                 early=self._early.get(stage.name, False),
             )
             if found is None:
-                self._end_for_good()
                 if number:  # S of an earlier stage has run: only another run can be a job
+                    self._end_for_good()
                     raise TaskFailed(f"{stage.name} cannot run in a standing task, and the epoch runs again as a job")
                 return None
             returned, answers = found
-            reports: list[Summary] = [pickle.loads(each) for each in answers]  # noqa: S301 (from tasks, over Spark's RPC)
-            self._early[stage.name] = begins_early(reports)
-            summaries += reports
+            summaries += self._noted(stage.name, answers)
             result = returned.filled(self.pipeline.result, stage.merged) if last else None
             if result is None:
                 filling[stage.merged] = returned.frame()
@@ -160,6 +165,12 @@ class StandingTasks:
         if result is None:
             result = self.pipeline.fill(self.pipeline.result, filling, plan.batch.batch_time_ms)
         return result, summaries
+
+    def _noted(self, name: str, answers: Sequence[bytes]) -> list[Summary]:
+        """What the tasks of a stage report, from which its next epoch learns."""
+        reports: list[Summary] = [pickle.loads(each) for each in answers]  # noqa: S301 (from tasks, over Spark's RPC)
+        self._early[name] = begins_early(reports)
+        return reports
 
     def _route_of(self, calls: StandingCalls, plan: EpochPlan) -> Any:
         """The route of an epoch as tasks have it; made again when it changes."""

@@ -24,7 +24,15 @@ from binshift.cds import FOLDER
 SOURCES = (
     *("PinnedRDD", "NudgeSource", "BatchTime", "PlanTemplate", "EarlyAggregation", "SingleAggregation"),
     *("PlannedTemplate", "LocalRows", "LocalTemplate", "StagedFiles"),
-    *("StandingEnv", "StandingBlocks", "StandingInput", "StandingRows", "Projections", "StandingOutput", "StandingContext"),
+    *(
+        "StandingEnv",
+        "StandingBlocks",
+        "StandingInput",
+        "StandingRows",
+        "Projections",
+        "StandingOutput",
+        "StandingContext",
+    ),
     *("NumberedRows", "ReceivedRows", "ReceivedColumns", "StandingCode", "BatchPlan", "BatchRows", "BatchSink"),
     *(
         "StandingAnswer",
