@@ -21,7 +21,7 @@ ROWS = 60
 WINDOWS = 4
 """Windows of five seconds that have ended, and are compared; a batch is a second."""
 
-Row = tuple[object, ...]
+Row = tuple[int, ...]
 
 
 def numbers(session: SparkSession) -> DataFrame:
@@ -90,7 +90,8 @@ def test_rows_and_figures_are_spark_s(
     if killed:
         kill_executor_of(cluster, held(points, "commit.before"))
     awaited(ours.enough.is_set, bool, 120)
-    tasks = query.dataflow.epochs.ports.jobs.standing
+    jobs: Any = query.dataflow.epochs.ports.jobs
+    tasks = jobs.standing
     query.stop()
     assert tasks.epochs > 0
     assert ours.ended() == sparks.ended()

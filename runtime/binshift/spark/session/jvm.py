@@ -162,7 +162,7 @@ class Jvm:
         """`DataStreamWriter.foreachBatch`, with a sink that does not compute the rows before they are read; ``name`` is the query's."""
         context: Any = spark.sparkContext
         self.bridge.batchFunction(name, ForeachBatchFunction(spark, function))
-        ensure_callback_server_started(context._gateway)
+        ensure_callback_server_started(context._gateway)  # type: ignore[no-untyped-call]
         return writer.format(BATCH_FORMAT).option("function", name)
 
     def forget(self, name: str) -> None:
